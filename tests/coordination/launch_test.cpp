@@ -130,6 +130,7 @@ TEST(Launch, TheHostMayBeGiven) {
     EXPECT_EQ(far->address, "tcp:10.0.0.7:29501");
     EXPECT_EQ(far->listens, "tcp:0.0.0.0:29501");
     const auto v6 = launch_of(with(hydra, {{"MASTER_ADDR", "fe80::7"}}));
+    EXPECT_EQ(launch_of(with(hydra, {{"MASTER_ADDR", "[fe80::7]"}})), v6);
     EXPECT_EQ(v6->address, "tcp:[fe80::7]:29501");
     EXPECT_EQ(v6->listens, "tcp:[::]:29501");
     EXPECT_TRUE(holds(launch_of(with(torchrun, {{"MASTER_ADDR", "-"}}))->address, "127.0.0.1"));
@@ -178,6 +179,7 @@ TEST(Launch, NamesTheVariableThatIsNotRight) {
         {with(torchrun, {{"GX_PORT", "0"}}), "GX_PORT is '0': expected a free port"},
         {with(torchrun, {{"MASTER_ADDR", ""}}), "MASTER_ADDR is ''"},
         {with(torchrun, {{"MASTER_ADDR", "a b"}}), "MASTER_ADDR is 'a b'"},
+        {with(torchrun, {{"MASTER_ADDR", "[fe80::7"}}), "MASTER_ADDR is '[fe80::7'"},
         {with(torchrun, {{"MASTER_ADDR", "a:29500"}}),
          "MASTER_ADDR is 'a:29500': expected the name or the IP address of the host of rank 0, and "
          "its port as MASTER_PORT"},

@@ -10,6 +10,8 @@ template <class S>
 inline constexpr bool scales_linearly = false;
 template <class Next>
 inline constexpr bool scales_linearly<LinearScaling<Next>> = true;
+template <class Next>
+inline constexpr bool scales_linearly<Warmup<Next>> = scales_linearly<Next>;
 }  // namespace detail::scheduler
 
 ///     rate(t) = next.rate(t) * global_batch / reference_batch

@@ -133,8 +133,12 @@ inline int port_of(Reader& read, const Variables& v, const std::string& job) {
 
 inline std::string host_of(Reader& read, const Variables& v, const Launch& l) {
     if (read.has("MASTER_ADDR")) {
-        const std::string host = read.text("MASTER_ADDR");
-        const auto is_plain = [](char c) { return c > ' ' && c != 0x7f && c != '/'; };
+        std::string host = read.text("MASTER_ADDR");
+        if (host.size() > 2 && host.front() == '[' && host.back() == ']')  // as in a URL
+            host = host.substr(1, host.size() - 2);
+        const auto is_plain = [](char c) {
+            return c > ' ' && c != 0x7f && c != '/' && c != '[' && c != ']';
+        };
         if (host.empty() || !std::ranges::all_of(host, is_plain))
             refuse("MASTER_ADDR", host, "the name or the IP address of the host of rank 0");
         if (std::ranges::count(host, ':') == 1)

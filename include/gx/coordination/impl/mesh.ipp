@@ -407,8 +407,9 @@ GX_DECL void Mesh::expect_meeting(const Posted& receive, MessageBucket bucket,
     const auto& [peer, channel] = std::pair(receive.peer, receive.channel);
     GX_EXPECT(meet(bucket, receive.bucket),
               gx::detail::unequal_buckets(peer, rank_, channel, bucket, receive.bucket));
-    GX_EXPECT(bytes == receive.target.size(),
-              gx::detail::unequal_lengths(peer, rank_, channel, bytes, receive.target.size()));
+    GX_EXPECT(
+        bytes == receive.target.size(),
+        gx::detail::unequal_lengths(peer, rank_, channel, bytes, receive.target.size(), bucket));
 }
 
 // The oldest receive that is posted for the channel, taken out; 0: none.

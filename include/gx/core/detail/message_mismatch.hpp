@@ -8,19 +8,20 @@
 
 namespace gx::detail {
 
+[[nodiscard]] inline std::string named(MessageBucket b) {
+    return "bucket " + std::to_string(b.index()) + " of step " + std::to_string(b.step());
+}
 /// What a world says where a receive is longer or shorter than the send that it meets.
 [[nodiscard]] inline std::string unequal_lengths(int from, int to, int channel, std::size_t sent,
-                                                 std::size_t received) {
+                                                 std::size_t received, MessageBucket of) {
     return "rank " + std::to_string(from) + " sends " + std::to_string(sent) +
            " bytes where rank " + std::to_string(to) + " receives " + std::to_string(received) +
            ", on channel " + std::to_string(channel) +
+           (of == MessageBucket() ? std::string() : ", in " + named(of)) +
            ": a receive and its send have equal lengths. Reduce the same buckets in the same "
            "order on every rank";
 }
 
-[[nodiscard]] inline std::string named(MessageBucket b) {
-    return "bucket " + std::to_string(b.index()) + " of step " + std::to_string(b.step());
-}
 /// Error message of a collective mismatch: a receive in one bucket matches a send in another.
 [[nodiscard]] inline std::string unequal_buckets(int from, int to, int channel, MessageBucket sent,
                                                  MessageBucket received) {

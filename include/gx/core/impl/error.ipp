@@ -15,7 +15,8 @@ GX_COLD GX_DECL std::string sentence(const LostRank::Where& w, Delivery d) {
     std::string text = "rank " + std::to_string(w.rank) + ", step " + std::to_string(w.step);
     if (w.bucket >= 0)
         text += ", bucket " + std::to_string(w.bucket) + " of " + std::to_string(w.buckets);
-    return text + ", operation " + w.operation + ": rank " + std::to_string(d.peer) + " " +
+    return text + ", operation " + w.operation + ": " +
+           (d.peer < 0 ? std::string("a rank") : "rank " + std::to_string(d.peer)) + " " +
            std::string(reason(d)) + ". Look at that rank's own error" +
            (d.outcome == Delivery::Outcome::timed_out ? ", or, if it has none, at the deadline"
                                                       : "") +

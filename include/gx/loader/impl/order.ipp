@@ -27,7 +27,7 @@ GX_COLD GX_DECL void validate(std::int64_t samples, const LoaderOptions& o) {
                     " samples: each needs at least one. Use fewer ranks or more data.");
     if (samples > std::int64_t{UINT32_MAX})
         throw Error("gx: loader: " + to_string(samples) +
-                    " samples: at most 4294967295 are supported.");
+                    " samples: at most 4294967295 are supported. Train on a part of them.");
 }
 
 }  // namespace detail::loader

@@ -57,6 +57,11 @@ GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_
             throw Error(fmt::format(
                 "gx: data set '{}': sample {} has neither pixels nor values: correct the source",
                 info.name, indices[i]));
+        if (s.pixels != nullptr && s.values != nullptr)
+            throw Error(fmt::format(
+                "gx: data set '{}': sample {} has both pixels and values: give one of them, and "
+                "nullptr for the other",
+                info.name, indices[i]));
         if (s.shape != info.shape)
             throw Error(fmt::format(
                 "gx: data set '{}': sample {} is an image of {} x {} x {}, and the source has "

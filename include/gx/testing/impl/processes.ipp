@@ -359,8 +359,8 @@ GX_DECL void Forked::live(FunctionRef<void(Forked&)> body) noexcept {
         body(*this);
     } catch (...) {
         if (exit_status_ == 0) {  // else it is of a run, and the root has it
-            std::cerr << "rank " << rank_ << ": "
-                      << coordination::sentence_of(std::current_exception()) << "\n";
+            std::cerr << "rank " + std::to_string(rank_) + ": " +
+                             coordination::sentence_of(std::current_exception()) + "\n";
             exit_status_ = 1;
         }
     }

@@ -1,6 +1,7 @@
 // sim::Cluster: ranks as fibers in one thread, on a simulated network, in virtual time.
 #pragma once
 
+#include <atomic>       // whether it runs
 #include <chrono>       // chrono
 #include <cstdint>      // uint64_t
 #include <exception>    // exception_ptr
@@ -198,7 +199,7 @@ private:
     ClusterSpec spec_;
     ClusterOptions options_;
     std::unique_ptr<Run> run_;
-    bool runs_ = false;
+    std::atomic<bool> runs_ = false;
 };
 
 }  // namespace detail::cluster

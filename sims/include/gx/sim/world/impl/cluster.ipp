@@ -132,15 +132,14 @@ GX_DECL Base::Base(const ClusterSpec& spec, ClusterOptions options)
 GX_DECL Base::~Base() = default;
 
 GX_DECL void Base::run_ranks(MakeRank make, FunctionRef<void(RankBase&)> f) {
-    if (runs_)
+    if (runs_.exchange(true))
         throw Error(
-            "sim::Cluster::run: this cluster runs, and one of its ranks runs it again. "
-            "Make another cluster for a run within a run.");
+            "sim::Cluster::run: this cluster runs, and one of its ranks, or another thread, runs "
+            "it again. Make another cluster for a run within a run, or beside one.");
     struct Runs {
-        explicit Runs(bool& on) : is(on) { is = true; }
         ~Runs() { is = false; }
-        bool& is;
-    } const runs(runs_);
+        std::atomic<bool>& is;
+    } const runs{runs_};
     run_.reset();  // its stacks
     run_ = std::make_unique<Run>(spec_, options_);
     for (int r = 0; r < ranks(); ++r) run_->ranks.push_back(make(r, *run_));

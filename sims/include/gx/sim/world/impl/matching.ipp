@@ -89,8 +89,9 @@ GX_DECL void MessageMatcher::match(int slot) {
     if (!meet(out.bucket, in.bucket) || out.bytes != in.bytes) {
         GX_EXPECT(meet(out.bucket, in.bucket) || engine_.cancelled(),
                   gx::detail::unequal_buckets(p.from, p.to, p.channel, out.bucket, in.bucket));
-        GX_EXPECT(engine_.cancelled(),
-                  gx::detail::unequal_lengths(p.from, p.to, p.channel, out.bytes, in.bytes));
+        GX_EXPECT(
+            engine_.cancelled(),
+            gx::detail::unequal_lengths(p.from, p.to, p.channel, out.bytes, in.bytes, out.bucket));
         return;  // a reduction that was given up left the other one
     }
     l.head = requests_[other].next;
