@@ -94,13 +94,23 @@ TEST(AtomicFile, HasOneWriterAtATime) {
     EXPECT_EQ(read_text(folder / "f"), "third");
     EXPECT_FALSE(fs::exists(folder / "f.tmp"));
 }
-TEST(AtomicFile, IsNoLinkThatLiesInItsWay) {
+TEST(AtomicFile, TakesNothingForALeftFileThatIsNone) {
     const Folder folder;
+    const auto refused = [&] {
+        return holds(error_of([&] { gx::write_file(folder / "f", "text"); }), "cannot be created");
+    };
     write_text(folder / "other", "kept");
     fs::create_symlink(folder / "other", folder / "f.tmp");
-    EXPECT_TRUE(
-        holds(error_of([&] { gx::write_file(folder / "f", "text"); }), "cannot be created"));
+    EXPECT_TRUE(refused()) << "a link";
     EXPECT_EQ(read_text(folder / "other"), "kept");
+    fs::remove(folder / "f.tmp");
+    fs::create_directory(folder / "f.tmp");
+    EXPECT_TRUE(refused()) << "a folder";
+    fs::remove(folder / "f.tmp");
+    ASSERT_EQ(::mkfifo((folder / "f.tmp").c_str(), 0600), 0);
+    const int reader = ::open((folder / "f.tmp").c_str(), O_RDONLY | O_NONBLOCK);
+    EXPECT_TRUE(refused()) << "a pipe";
+    ::close(reader);
 }
 TEST(AtomicFile, WithoutACommitNothingChanges) {
     const Folder folder;

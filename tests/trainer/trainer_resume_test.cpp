@@ -307,6 +307,25 @@ TEST(Resuming, IsMeantWhereARunBeginsAnewAmongCheckpoints) {
     o.epochs = 3;
     EXPECT_EQ(warned(), "");
 }
+TEST(Resuming, DoesNotAdviseATornCheckpointThatIsFurther) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Plain>(folder);
+    o.epochs = 3;
+    (void)Plain(o).train(world, images());
+    const auto now = std::filesystem::last_write_time(folder / "epoch-0002.safetensors");
+    write_text(folder / "epoch-0003.safetensors", "torn");
+    std::filesystem::last_write_time(folder / "epoch-0003.safetensors",
+                                     now + std::chrono::seconds(10));
+    o.resume = "latest";
+    const auto run = Plain(o).train(world, images());
+    const auto says = [&](const char* words) {
+        return std::ranges::any_of(run.notes,
+                                   [&](const auto& n) { return n.find(words) != n.npos; });
+    };
+    EXPECT_TRUE(says("A newer checkpoint can't be used"));
+    EXPECT_FALSE(says("is further by its number"));
+}
 TEST(Resuming, SaysWhereTheLatestIsNotTheFurthest) {
     const Folder folder;
     auto world = threads(2);

@@ -115,19 +115,23 @@ GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned o
 
 /// Removes what a process that was killed has left under the name; false where it can't be.
 GX_DECL bool AtomicFile::remove_left(const std::string& name) {
-    const int left = ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (left < 0 && errno == ENOENT) return true;  // by now
     struct stat file{};
-    if (left < 0 && (::lstat(name.c_str(), &file) != 0 || !S_ISREG(file.st_mode))) {
+    if (::lstat(name.c_str(), &file) != 0) return errno == ENOENT;  // it has gone by now
+    if (!S_ISREG(file.st_mode)) {
         errno = EEXIST;
         return false;
     }
+    const int left =  // -1: of another user
+        ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     const bool held = left >= 0 && !atomic_file::lock(left);
-    const bool removes = left < 0 || atomic_file::is_file_of(left, name);
-    if (!held && removes) ::unlink(name.c_str());
+    const bool is_left = left < 0 || atomic_file::is_file_of(left, name);  // else it is gone
+    const bool stays =
+        !held && is_left && ::unlink(name.c_str()) != 0 && errno != ENOENT;  // errno says why
+    const int why = errno;
     if (left >= 0) ::close(left);
     if (held) refuse_second_writer(name);
-    return true;
+    errno = why;
+    return !stays;
 }
 
 GX_DECL void AtomicFile::refuse_second_writer(const std::string& name) {

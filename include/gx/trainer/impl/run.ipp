@@ -155,12 +155,15 @@ GX_COLD GX_DECL std::vector<std::string> warnings_of(const std::filesystem::path
         folder.string(), files.size(), files.size() == 1 ? "" : "s", first)};
 }
 
-/// The name of the checkpoint in `folder` that is furthest by its number, where that is further
-/// than `c`; else "".
-GX_COLD GX_DECL std::string further_than(const Checkpoint& c, const std::filesystem::path& folder) {
+/// The name of the checkpoint beside `file` that is older and by its number furthest, where that is
+/// further than `c`, which `file` holds; else "".
+GX_COLD GX_DECL std::string further_than(const Checkpoint& c, const std::filesystem::path& file) {
+    std::error_code gone;
+    const auto time = std::filesystem::last_write_time(file, gone);
     std::string furthest;
     std::int64_t most = 0;
-    for (const auto& entry : checkpoint_files(folder)) {
+    for (const auto& entry : checkpoint_files(file.parent_path())) {
+        if (entry.last_write_time(gone) >= time || gone) continue;  // newer ones can't be used
         const std::string name = entry.path().filename().string();
         const bool of_epoch = name.starts_with("epoch-");
         const char* const digits = name.c_str() + name.find('-') + 1;
@@ -233,7 +236,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                         found.errors[0] + " To begin anew name another 'output'.");
         o.resume = std::move(found.file);
         if (found.checkpoint)
-            if (const std::string further = further_than(*found.checkpoint, o.output);
+            if (const std::string further = further_than(*found.checkpoint, o.resume);
                 !further.empty())
                 damaged.push_back("'" + o.resume.filename().string() +
                                   "' is the latest checkpoint by its time, and '" + further +
