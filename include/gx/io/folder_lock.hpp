@@ -1,4 +1,4 @@
-// FolderLock: a folder that one run at a time writes to.
+// FolderLock: a folder that one run at a time writes to; take_lock.
 #pragma once
 
 #include <filesystem>  // path
@@ -7,6 +7,10 @@
 #include <gx/core/decl.hpp>  // GX_DECL
 
 namespace gx::detail {
+
+/// Takes the lock of an open file or folder. False where another holds it; true where the file
+/// system knows no locks, too.
+GX_COLD [[nodiscard]] GX_DECL bool take_lock(int file);
 
 /// Holds a folder for its lifetime: flock() on the folder itself, so that nothing is left in it and
 /// a process that was killed holds nothing. Another FolderLock can't be made of it meanwhile, by

@@ -16,9 +16,9 @@
 #include <gx/coordination/mesh.hpp>         // Mesh, MeshEndpoint
 #include <gx/coordination/process_run.hpp>  // ProcessRun
 #include <gx/coordination/session.hpp>      // Session, RunTerms
-#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
 #include <gx/core/contract.hpp>             // GX_EXPECT
 #include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
 #include <gx/core/function_ref.hpp>         // FunctionRef
 #include <gx/core/units.hpp>                // Nanoseconds
 #include <gx/core/world.hpp>                // World, NoDevice

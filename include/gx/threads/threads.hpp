@@ -12,9 +12,9 @@
 #include <utility>     // move
 #include <vector>      // ranks
 
-#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
 #include <gx/core/contract.hpp>             // GX_EXPECT
 #include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
 #include <gx/threads/mailbox.hpp>           // Mailbox, Endpoint
 #include <gx/core/units.hpp>                // Nanoseconds
 #include <gx/threads/worker.hpp>            // Worker

@@ -96,7 +96,7 @@ struct TrainerOptions {
     OptimizerOptions optimizer{};
     LossScaleOptions loss_scale{};
     SurvivalOptions survival{};      ///< NoOptions for StopOnLoss
-    std::filesystem::path output{};  ///< folder for checkpoints; empty writes none
+    std::filesystem::path output{};  ///< folder of one run's checkpoints; empty writes none
     /// Checkpoint to go on from; empty starts anew. "latest": the newest whole one in `output`, or
     /// anew where there is none, so that one command starts a job and restarts it; where it lies
     /// behind the last epoch nothing is trained, and the record is what it holds. An error where

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fcntl.h>     // open
-#include <sys/file.h>  // flock
 #include <sys/stat.h>  // stat
 #include <unistd.h>    // write, fsync
 
@@ -14,6 +13,7 @@
 
 #include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/io/atomic_file.hpp>  // the declarations
+#include <gx/io/folder_lock.hpp>  // take_lock
 #include <gx/core/error.hpp>      // Error
 
 namespace gx {
@@ -43,11 +43,6 @@ GX_COLD GX_DECL int standard_stream(const struct stat& file) {
             return stream;
     }
     return -1;
-}
-
-/// False where another holds the file; true where the file system knows no locks, too.
-GX_COLD GX_DECL bool lock(int file) {
-    return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
 /// Whether the open file is the regular one of this name.
@@ -100,7 +95,7 @@ GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned o
         file_ =
             ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : mode);
         if (file_ >= 0) {
-            if (!atomic_file::lock(file_)) refuse_second_writer(name);
+            if (!take_lock(file_)) refuse_second_writer(name);
             if (atomic_file::is_file_of(file_, name)) break;
             ::close(std::exchange(file_, -1));  // taken for a dead one's before it was locked
         } else if (errno != EEXIST || !remove_left(name)) {
@@ -123,7 +118,7 @@ GX_DECL bool AtomicFile::remove_left(const std::string& name) {
     }
     const int left =  // -1: of another user
         ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    const bool held = left >= 0 && !atomic_file::lock(left);
+    const bool held = left >= 0 && !take_lock(left);
     const bool is_left = left < 0 || atomic_file::is_file_of(left, name);  // else it is gone
     const bool stays =
         !held && is_left && ::unlink(name.c_str()) != 0 && errno != ENOENT;  // errno says why

@@ -12,9 +12,13 @@
 
 namespace gx::detail {
 
+GX_DECL bool take_lock(int file) {
+    return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
 GX_DECL FolderLock::FolderLock(const std::filesystem::path& folder)
     : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    if (folder_ < 0 || take_lock(folder_)) return;
     ::close(folder_);
     throw Error("output folder '" + folder.string() +
                 "' is in use by another run, whose checkpoints this one would replace. Name "

@@ -39,8 +39,8 @@ protected:
     GX_COLD GX_DECL ~RankRun();
 
     /// Runs `f`. Errors: what it throws, with the rank and the step where a policy has not named
-    /// them; a want of memory as throw_no_memory() does.
-    GX_COLD GX_DECL void guarded(FunctionRef<void()> f) const;
+    /// them; a failed allocation as throw_no_memory() does.
+    GX_COLD GX_DECL void naming_errors(FunctionRef<void()> f) const;
 
     [[nodiscard]] int rank() const { return control_.rank(); }
     [[nodiscard]] int ranks() const { return control_.ranks(); }

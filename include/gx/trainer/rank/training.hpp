@@ -149,7 +149,7 @@ public:
     }
 
     void run() {
-        guarded([&] {
+        naming_errors([&] {
             if (run_.compares_data) compare_data();
             if constexpr (survives) run_or_leave();
             else run_to_the_end();

@@ -419,7 +419,7 @@ GX_DECL void RankRun::working_on(const char* operation) {
     control_.working_on({operation, step_});
 }
 
-GX_DECL void RankRun::guarded(FunctionRef<void()> f) const {
+GX_DECL void RankRun::naming_errors(FunctionRef<void()> f) const {
     const auto named = [&] {
         try {
             f();
