@@ -127,20 +127,32 @@ void print_left_over(const std::vector<Rate>& rates) {
     }
 }
 
-void calibrate(const std::string& path, const std::string& split) {
+/// Errors: gx::Error for text that is not a list of cases; with the file.
+std::vector<Rate> read_rates(const std::string& path) {
     const std::string text = read_input("--cases", path);
     std::vector<Rate> rates;
+    try {
+        for (const JsonValue& c : read_json(text).array())
+            for (const JsonValue& point : c.at("measured").array())
+                if (auto rate = rate_of(c, point)) rates.push_back(*rate);
+    } catch (const Error& e) {
+        throw Error("file '" + path + "': " + e.what());
+    }
+    return rates;
+}
+
+void calibrate(const std::string& path, const std::string& split) {
+    std::vector<Rate> rates;
     std::vector<std::string> passed_over;
-    for (const JsonValue& c : read_json(text).items)
-        for (const JsonValue& point : c.at("measured").items)
-            if (auto rate = rate_of(c, point); rate && (split.empty() || rate->split == split)) {
-                try {
-                    simulate(*rate);
-                    rates.push_back(*rate);
-                } catch (const Error& e) {
-                    passed_over.push_back(rate->id + ": " + e.what());
-                }
-            }
+    for (Rate& rate : read_rates(path)) {
+        if (!split.empty() && rate.split != split) continue;
+        try {
+            simulate(rate);
+            rates.push_back(rate);
+        } catch (const Error& e) {
+            passed_over.push_back(rate.id + ": " + e.what());
+        }
+    }
     if (rates.empty())
         throw Error("'" + path +
                     "' has no rate of one GPU: a point needs 'gpus' 1, a 'value' in "

@@ -217,9 +217,13 @@ Score score_of(const Asked& a, const std::vector<Case>& cases, Json& intervals) 
 int score_cases(const Asked& a) {
     gx::expect_outputs({{"--json", a.json}, {"--html", a.html}}, {{"--score", a.score}});
     const std::vector<Case> cases = read_cases(gx::read_input("--score", a.score), a.score);
+    const Score unfitted = score(cases, priors());
+    if (unfitted.points.empty() && unfitted.failed.empty())
+        throw gx::Error("'" + a.score +
+                        "' has no published value to compare with: a point of a "
+                        "case needs 'role' \"target\" and a 'value'");
     Json intervals;
     const Score s = score_of(a, cases, intervals);
-    const Score unfitted = score(cases, priors());
     print_points(s, a.all);
     print_tables(s, unfitted);
     if (!a.json.empty()) {

@@ -109,7 +109,8 @@ std::string nccl_tests_of_one_host() {
            "# Avg bus bandwidth    : 17.5\n";
 }
 
-/// "name{key=value,...}" as a file: a template of that name with these fields instead of its own.
+/// "name{key=value,...}" as a file: a template of that name with these fields instead of its own;
+/// "text{...}": the words themselves.
 fs::path write_template(const std::string& word, const fs::path& place) {
     static int count = 0;
     const std::string name = word.substr(1, word.find('{') - 1);
@@ -137,6 +138,7 @@ fs::path write_template(const std::string& word, const fs::path& place) {
             {"gpus": 8, "nodes": 1, "value": 2000, "unit": "img/s", "role": "base"},
             {"gpus": 16, "nodes": 2, "unit": "img/s", "role": "target"}]}])";
     if (name == "nccl") text = nccl_tests_of_one_host();
+    if (name == "text") text = fields;
     const fs::path file = place / (name + std::to_string(count++) + ".json");
     write_text(file, text);
     return file;
