@@ -187,7 +187,7 @@ TEST(SharedMemory, ARankThatReturnsAfterAMeetingIsMissedInTheNext) {
 TEST(SharedMemory, ADeadlineNamesTheRankThatDoesNotCome) {
     std::array<Delivery, 4> ended;
     std::atomic<int> answered = 0;
-    Threads<4> world({.deadline = std::chrono::milliseconds(100)});
+    Threads<4> world({.deadline = std::chrono::seconds(2)});
     world.run([&](auto& rank) {
         if (rank.rank() == 3) {
             while (answered < 3) std::this_thread::yield();

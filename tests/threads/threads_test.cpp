@@ -291,7 +291,7 @@ TEST(Threads, WhatMayStillComeIsWaitedForThoughARankHasReturned) {
 TEST(Threads, ADeadlineNamesTheRankThatWaitsForNobody) {
     std::array<Delivery, 4> answers;
     std::atomic<int> answered = 0;
-    Threads<4>({.deadline = std::chrono::milliseconds(200)}).run([&](auto& rank) {
+    Threads<4>({.deadline = std::chrono::seconds(2)}).run([&](auto& rank) {
         int x = 0;
         if (rank.rank() == 3) {  // alive, and never sends: 0 waits for 1, 1 for 2, 2 for 3
             while (answered < 3) std::this_thread::yield();

@@ -69,38 +69,6 @@ TYPED_TEST(OverNccl, BitsAreThoseOfThreads) {
     }
 }
 
-// ---- Marks of messages in graphs ---------------------------------------------------------------
-
-/// Two graphs, three times, with work of the last ones under way or not.
-TEST(MessageMarks, KeepEventsOfGraphsUntilTheyAreReached) {
-    for (const StreamProgress progress : every_progress)
-        for (const bool waits : {false, true}) {
-            start(progress, 1);
-            {
-                cuda::DeviceContext gpu(0);
-                cuda::Queue queue(gpu, "compute"), messages(gpu, "communication");
-                nccl::MessageMarks marks(messages);
-                cuda::StepGraphs graphs;
-                for (int phase = 0; phase < 3; ++phase) {
-                    for (int step = 0; step < 6; ++step)
-                        graphs.run(std::uint64_t(step % 2), queue, messages, [&] {
-                            marks.begin({"all-reduce", step});
-                            marks.queued();
-                            return true;
-                        });
-                    EXPECT_LE(marks.graphs(), waits ? 2u : 6u);
-                    EXPECT_GE(marks.graphs(), 2u);
-                    graphs.clear();
-                    if (waits) (void)queue.wait(queue.record());
-                }
-                EXPECT_TRUE(queue.wait(queue.record()).complete());
-                marks.poll();
-                EXPECT_FALSE(marks.oldest());
-            }
-            expect_clean();
-        }
-}
-
 TYPED_TEST(OverNccl, ALostRankIsNamedByAllOthers) {
     for (const Placement p : {Placement{1, 2}, {3, 1}, {2, 2}}) {
         const int lost = p.ranks() - 1;
@@ -187,13 +155,20 @@ TEST(NcclWorld, SplitsIntoGroupsThatReduceByThemselves) {
 TEST(NcclWorld, ARankThatDoesNotSplitIsNamed) {
     start(StreamProgress::late, 1);
     nccl::World<> world({.placement = {3, 1}});
+    std::vector<int> reported_by(3, -1);
     const std::string s = error_of([&] {
         world.run([&](auto& rank) {
-            if (rank.rank() != 1) (void)rank.transport().split(0, 0);
+            try {
+                if (rank.rank() != 1) (void)rank.transport().split(0, 0);
+            } catch (const LostRank& e) {
+                reported_by[static_cast<std::size_t>(rank.rank())] = e.where().rank;
+                throw;
+            }
         });
     });
     EXPECT_TRUE(holds(s, "rank 1")) << s;
     EXPECT_TRUE(holds(s, "splitting a communicator")) << s;
+    EXPECT_EQ(reported_by, (std::vector<int>{0, -1, 2}));
     expect_clean();
 }
 
@@ -265,13 +240,12 @@ TEST(NcclWorld, ADeadGpuEndsTheRun) {
          {nccl_testing::PeersSee::remote_error, nccl_testing::PeersSee::nothing}) {
         start(StreamProgress::random, 1);
         const std::string s = error_of([&] {
-            (void)deliveries(3, std::chrono::milliseconds(200),
-                             [&](nccl::Transport& link, int call) {
-                                 if (link.rank() == 2 && call == 5)
-                                     nccl_testing::lose_rank(link.communicator(), 1, peers);
-                             });
+            (void)deliveries(3, std::chrono::seconds(60), [&](nccl::Transport& link, int call) {
+                if (link.rank() == 2 && call == 5)
+                    nccl_testing::lose_rank(link.communicator(), 1, peers);
+            });
         });
-        EXPECT_TRUE(holds(s, "rank")) << s;
+        EXPECT_TRUE(holds(s, ": rank 2 ")) << s;
         expect_clean();
     }
 }
@@ -288,29 +262,62 @@ TEST(NcclWorld, AnAsynchronousErrorEndsTheRun) {
 }
 /// A rank that goes on elsewhere is named at the deadline, by those who wait for it.
 TEST(NcclWorld, ARankThatHangsIsNamedAtTheDeadline) {
-    start(StreamProgress::late, 1);
-    std::atomic<bool> over = false;
-    nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
-    Delivery seen{};
-    const std::string s = error_of([&] {
-        world.run([&](auto& rank) {
-            if (rank.rank() == 1) {
-                while (!over) std::this_thread::yield();
-                return;
-            }
-            Buffer<std::byte> b(&rank.memory(), 8, "bytes");
-            const QueuedMessage<cuda::GpuMemory> in[]{
-                {.peer = 1, .in = b.template view<cuda::GpuMemory>()}};
-            rank.transport().exchange(in);
-            seen = rank.stream().wait(rank.stream().record());
-            over = true;
-            throw LostRank({.rank = 0, .operation = "waiting"}, seen);
+    for (const int hangs : {0, 1}) {
+        start(StreamProgress::late, 1);
+        std::atomic<bool> over = false;
+        nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
+        Delivery seen{};
+        const std::string s = error_of([&] {
+            world.run([&](auto& rank) {
+                if (rank.rank() == hangs) {
+                    while (!over) std::this_thread::yield();
+                    return;
+                }
+                Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+                const QueuedMessage<cuda::GpuMemory> in[]{
+                    {.peer = hangs, .in = b.template view<cuda::GpuMemory>()}};
+                rank.transport().exchange(in);
+                seen = rank.stream().wait(rank.stream().record());
+                over = true;
+                throw LostRank({.rank = rank.rank(), .operation = "waiting"}, seen);
+            });
         });
-    });
-    EXPECT_EQ(seen.outcome, Delivery::Outcome::timed_out);
-    EXPECT_EQ(seen.peer, 1);
-    EXPECT_TRUE(holds(s, "rank 1")) << s;
-    expect_clean();
+        EXPECT_EQ(seen.outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ(seen.peer, hangs);
+        EXPECT_TRUE(holds(s, ": rank " + std::to_string(hangs) + " ")) << s;
+        expect_clean();
+    }
+}
+/// Where NCCL says that some other rank failed, and before this one's GPU comes to its messages.
+TEST(NcclWorld, ARankThatDoesNotAnswerIsNamed) {
+    for (const int silent : {0, 1}) {
+        start(StreamProgress::late, 1);
+        std::atomic<bool> over = false;
+        nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
+        Delivery seen{};
+        const std::string s = error_of([&] {
+            world.run([&](auto& rank) {
+                if (rank.rank() == silent) {
+                    while (!over) std::this_thread::yield();
+                    return;
+                }
+                Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+                working_on(rank.transport(), {"all-reduce", 0, 0});
+                nccl::Transport& link = rank.transport();
+                cuda_testing::enqueue_when(
+                    rank.stream().stream(), "work", [&] { return !link.lost().complete(); }, [] {});
+                const QueuedMessage<cuda::GpuMemory> in[]{
+                    {.peer = silent, .in = b.template view<cuda::GpuMemory>()}};
+                rank.transport().exchange(in);
+                nccl_testing::fail_communicator(rank.transport().communicator(), ncclRemoteError);
+                seen = rank.stream().wait(rank.stream().record());
+                over = true;
+                throw LostRank({.rank = rank.rank(), .operation = "waiting"}, seen);
+            });
+        });
+        EXPECT_EQ(seen.peer, silent) << s;
+        expect_clean();
+    }
 }
 /// In a group, a rank that does not do its part is named by its number in the world.
 TEST(NcclWorld, ARankThatLeavesAGroupIsNamedByItsNumberInTheWorld) {
@@ -332,6 +339,28 @@ TEST(NcclWorld, ARankThatLeavesAGroupIsNamedByItsNumberInTheWorld) {
             });
         });
         EXPECT_EQ(seen[1].peer, 3) << s;
+        expect_clean();
+    }
+}
+TEST(NcclWorld, ARankThatLeavesAGroupAndOwesNothingIsNotLost) {
+    for (const StreamProgress progress : every_progress) {
+        start(progress, 1);
+        nccl::World<> world({.placement = {3, 1}});
+        world.run([&](auto& rank) {
+            nccl::Transport& all = rank.transport().split(0, rank.rank());
+            EXPECT_TRUE(rank.stream().wait(rank.stream().record()).complete());
+            if (rank.rank() == 2) return;
+            Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+            const auto v = b.template view<cuda::GpuMemory>();
+            for (int i = 0; i < 20; ++i) {
+                const QueuedMessage<cuda::GpuMemory> message[]{
+                    i % 2 == rank.rank()
+                        ? QueuedMessage<cuda::GpuMemory>{.peer = 1 - rank.rank(), .out = v}
+                        : QueuedMessage<cuda::GpuMemory>{.peer = 1 - rank.rank(), .in = v}};
+                all.exchange(message);
+                EXPECT_TRUE(rank.stream().wait(rank.stream().record()).complete());
+            }
+        });
         expect_clean();
     }
 }
