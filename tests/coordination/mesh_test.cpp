@@ -301,7 +301,7 @@ TEST(Mesh, TheEndOfASocketIsALostRankAtOnce) {  // the deadline is a minute
     const Request from_two = zero.receive(2, 0, in(of_two));
     m.all[2].reset();
     const Delivery lost = zero.wait(from_two), other = zero.wait(from_one);
-    EXPECT_EQ(lost.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(lost.outcome, Delivery::Outcome::lost);
     EXPECT_EQ(lost.peer, 2);
     EXPECT_EQ(other.outcome, Delivery::Outcome::cancelled);
     EXPECT_EQ(other.peer, 2);
@@ -443,7 +443,7 @@ TEST(Mesh, AKilledProcessIsLost) {
     const Request r = zero.receive(1, 0, in(x));
     kill(child, SIGKILL);
     const Delivery d = zero.wait(r);
-    EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(d.outcome, Delivery::Outcome::lost);
     EXPECT_EQ(d.peer, 1);
     waitpid(child, nullptr, 0);
 }

@@ -186,7 +186,7 @@ TEST_F(ProcessesShare, ARankThatIsKilledWhileItWorksForAllIsNamed) {
     EXPECT_TRUE(text.starts_with("rank " + std::to_string(killed) + " was killed by signal 9"))
         << text;
     for (const int r : {0, 3 - killed}) {
-        EXPECT_EQ((*seen)[std::size_t(r)].outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ((*seen)[std::size_t(r)].outcome, Delivery::Outcome::lost);
         EXPECT_EQ((*seen)[std::size_t(r)].peer, killed);
     }
 }
@@ -254,7 +254,7 @@ TEST_F(ProcessesShare, ARankThatIsKilledWhileItWorksIsNamed) {
     EXPECT_TRUE(text.starts_with("rank 1 was killed by signal 9")) << text;
     EXPECT_NE(text.find("step 7, bucket 3, operation all-reduce"), text.npos) << text;
     for (const std::size_t r : {0u, 2u}) {
-        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::lost);
         EXPECT_EQ((*seen)[r].peer, 1);
     }
 }
@@ -330,7 +330,7 @@ TEST_F(ProcessesTest, AKilledChildIsNamed) {
     });
     EXPECT_TRUE(text.starts_with("rank 2 was killed by signal 9")) << text;
     for (const std::size_t r : {0u, 1u, 3u}) {
-        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::timed_out);
+        EXPECT_EQ((*seen)[r].outcome, Delivery::Outcome::lost);
         EXPECT_EQ((*seen)[r].peer, 2);
     }
 }

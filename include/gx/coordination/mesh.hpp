@@ -30,8 +30,8 @@ using Moment = std::chrono::steady_clock::time_point;
 /// the end of a mesh socket.
 ///
 /// Order:  messages on one channel of a pair of ranks are matched in the order of their posting.
-/// Errors: once the session has a cause all waits end and name its rank: with `timed_out` where it
-///         is their peer and did not throw, else with `cancelled`. A wait that meets the deadline,
+/// Errors: once the session has a cause all waits end and name its rank: with Cause::outcome()
+///         where it is their peer, else with `cancelled`. A wait that meets the deadline,
 ///         or only needs ranks that have left, blames its peer, and returns `timed_out`. What a
 ///         lost rank had sent still arrives.
 /// Cost:   a send is complete once the system has taken its bytes. What arrives before its receive

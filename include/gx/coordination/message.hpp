@@ -11,6 +11,7 @@
 #include <vector>       // the bytes, the members
 
 #include <gx/core/decl.hpp>        // GX_DECL
+#include <gx/core/error.hpp>       // Delivery
 #include <gx/core/stream.hpp>      // Operation
 #include <gx/core/world_info.hpp>  // RunTerms
 
@@ -132,6 +133,12 @@ struct Cause {
     [[nodiscard]] bool is_loss() const {
         if (reason == Reason::error) return exit_status == device_lost;
         return stopped() && reason != Reason::mismatch;
+    }
+    /// Outcome of a wait for a message of `rank`.
+    [[nodiscard]] Delivery::Outcome outcome() const {
+        if (reason == Reason::lost) return Delivery::Outcome::lost;
+        const bool threw = reason == Reason::error || reason == Reason::mismatch;
+        return threw ? Delivery::Outcome::cancelled : Delivery::Outcome::timed_out;
     }
 };
 /// The sender's function has returned.

@@ -35,7 +35,8 @@ public:
 struct [[nodiscard]] Delivery {
     enum class Outcome : unsigned char {
         complete,   ///< everything arrived
-        timed_out,  ///< `peer` sent nothing before the deadline
+        timed_out,  ///< `peer` sent nothing before the deadline, or has left without it
+        lost,       ///< the process of `peer` ended, or its connection did, before its function
         cancelled,  ///< another rank failed first, and the world is stopping
         corrupted   ///< the checksum of a message from `peer` differs
     };
@@ -50,6 +51,7 @@ struct [[nodiscard]] Delivery {
     switch (d.outcome) {
         case Delivery::Outcome::complete: return "";
         case Delivery::Outcome::timed_out: return "timed out";
+        case Delivery::Outcome::lost: return "is lost: its process, host or connection ended";
         case Delivery::Outcome::cancelled: return "stopped first";
         case Delivery::Outcome::corrupted: return "sent a message that failed its checksum";
     }

@@ -124,8 +124,8 @@ concept RunsAFunction = requires(W& w, FunctionRef<void(typename W::Rank&)> f) {
 ///     cancel               a rank that throws stops the waits of the other processes too, before
 ///                          its own run() throws; each run() throws, its own error if it has one
 ///     a lost rank          a process that ends before its function returned: waits for it return
-///                          `timed_out` at once, by a channel beside the messages if these do not
-///                          show it, and the waits of every survivor name it
+///                          `lost` at once, by a channel beside the messages if these do not show
+///                          it, and the waits of every survivor name it
 ///
 /// and every process calls run() equally often, also where it has nothing to do but to throw. Such
 /// worlds are built on gx/coordination, and their ranks model ComparesTerms (world_info.hpp).

@@ -60,10 +60,9 @@ bool leaves_process_with(const std::string& word) {
 bool names(const JobEnd& end, int r, int lost) {
     const std::string who = "rank " + std::to_string(lost) + " ";
     const std::string& said = end.said[static_cast<std::size_t>(r)];
-    const bool by_error = said.find(who + "timed out") != said.npos ||
-                          said.find(who + "stopped first") != said.npos ||
-                          said.find(who + "(host ") != said.npos ||
-                          said.find(who + "did not ") != said.npos;
+    const bool by_error =
+        said.find(who + "is lost") != said.npos || said.find(who + "stopped first") != said.npos ||
+        said.find(who + "(host ") != said.npos || said.find(who + "did not ") != said.npos;
     if (by_error && said.find("operation ") != said.npos) return true;
     const std::size_t line = end.output.find("gx: " + who);
     return line != end.output.npos &&

@@ -53,7 +53,7 @@ void expect_names_killed(Command command) {
     for (const int r : {0, 2})
         EXPECT_TRUE(holds(read_text(folder.path / std::to_string(r)),
                           "rank " + std::to_string(r) + ", step ", ", bucket ", "operation ",
-                          ": rank 1 timed out"))
+                          ": rank 1 is lost: "))
             << read_text(folder / "output");
 }
 

@@ -219,7 +219,8 @@ GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival,
         blame_if_hopeless(requests);
         return false;
     }
-    const bool threw = stop_.reason == Reason::error || stop_.reason == Reason::mismatch;
+    const Delivery::Outcome outcome = stop_.outcome();
+    const bool threw = outcome == Delivery::Outcome::cancelled;
     const auto found = std::ranges::find_if(
         requests, [&](Request r) { return !threw && posted_[r.id].peer == stop_.rank; });
     const bool lost = found != requests.end();
@@ -227,9 +228,12 @@ GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival,
     const auto index = lost ? static_cast<std::size_t>(found - requests.begin()) : 0;
     const std::uint32_t id = requests[index].id;
     const bool late = timed_out_ == id;
-    arrival = {
-        index,
-        {lost || late ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, stop_.rank}};
+    using Outcome = Delivery::Outcome;
+    arrival = {index,
+               {lost   ? outcome
+                : late ? Outcome::timed_out
+                       : Outcome::cancelled,
+                stop_.rank}};
     withdraw(id);
     return true;
 }

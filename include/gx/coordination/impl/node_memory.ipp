@@ -277,9 +277,7 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
             cause = session.await_cause();
         }
         if (cause.stopped()) {
-            const bool threw = cause.reason == Reason::error || cause.reason == Reason::mismatch;
-            using Outcome = Delivery::Outcome;
-            return {threw || cause.rank == rank_ ? Outcome::cancelled : Outcome::timed_out,
+            return {cause.rank == rank_ ? Delivery::Outcome::cancelled : cause.outcome(),
                     cause.rank};
         }
         std::this_thread::sleep_for(std::chrono::microseconds(20));

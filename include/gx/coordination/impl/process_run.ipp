@@ -53,11 +53,16 @@ GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool be
     try {
         if (own && begun) std::rethrow_exception(own);
     } catch (const LostRank& e) {
-        if (!says_more) throw;
-        throw LostRank(e.where(), e.delivery(), session.sentence());
+        // What moves messages need not know why a rank is missing.
+        const bool blamed = e.delivery().outcome == Delivery::Outcome::timed_out;
+        const bool died = blamed && e.lost() == cause.rank && cause.reason == Reason::lost;
+        const Delivery delivery = died ? Delivery{cause.outcome(), cause.rank} : e.delivery();
+        if (says_more) throw LostRank(e.where(), delivery, session.sentence());
+        if (died) throw LostRank(e.where(), delivery);
+        throw;
     }
     throw LostRank({.rank = session.rank(), .operation = begun ? "ending" : "starting"},
-                   {Delivery::Outcome::timed_out, cause.rank}, session.sentence());
+                   {cause.outcome(), cause.rank}, session.sentence());
 }
 
 GX_DECL void throw_first(Session& session, const std::exception_ptr& own) {

@@ -126,9 +126,8 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     if (member_.agreed() >= round) return;
     const Cause& c = member_.cause();
     if (c.reason == Reason::mismatch) throw Error(c.text);
-    const bool lost = c.reason != Reason::error;
     throw LostRank({.rank = rank(), .operation = "comparing the run with that of rank 0"},
-                   {lost ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, c.rank});
+                   {c.outcome(), c.rank});
 }
 
 GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Duration limit) {

@@ -313,7 +313,9 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
         bool named = false;
         for (int rank = 0; rank < n; ++rank) {
             const Delivery& d = out.reports[0][static_cast<std::size_t>(rank)].delivery;
-            named |= rank != dead && d.outcome == Delivery::Outcome::timed_out && d.peer == dead;
+            const bool missed =
+                d.outcome == Delivery::Outcome::timed_out || d.outcome == Delivery::Outcome::lost;
+            named |= rank != dead && missed && d.peer == dead;
             if (rank != dead && d.complete())
                 report.add("lost rank", "rank " + std::to_string(rank) + " of " +
                                             std::to_string(n) +
@@ -323,7 +325,7 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
         if (!named)
             report.add("lost rank", "no rank of " + std::to_string(n) + " reports that rank " +
                                         std::to_string(dead) +
-                                        " timed out. Fix: return the delivery of the wait.");
+                                        " is missing. Fix: return the delivery of the wait.");
     };
     for (const int n : {2, 3, 5}) check(n, 0);
     check(3, 1);

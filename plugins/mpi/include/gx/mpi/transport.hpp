@@ -39,10 +39,10 @@ struct TransportOptions {
 ///
 /// Order:   as MPI's, which does not let messages of one tag overtake each other.
 /// Errors:  once the session has a cause, no MPI function is called any more but MPI_Cancel, and
-///          all waits return: `timed_out` where the cause's rank is their peer and did not throw,
-///          else `cancelled`. A wait that meets the deadline, or for 2 s has only needed ranks that
-///          have left, blames its peer. gx::Error, which names both ranks, for a message that is
-///          not as long as its receive; for what MPI reports; for a channel above MPI_TAG_UB.
+///          all waits return: Cause::outcome() where the cause's rank is their peer, else
+///          `cancelled`. A wait that meets the deadline, or for 2 s has only needed ranks that have
+///          left, blames its peer. gx::Error, which names both ranks, for a message that is not as
+///          long as its receive; for what MPI reports; for a channel above MPI_TAG_UB.
 /// Threads: as every Transport. At level SERIALIZED one lock is held in each MPI function; at
 ///          FUNNELED each of them is handed to the thread that initialised MPI.
 /// Cost:    no copy, and no allocation while as many requests are posted as were before. Beside a

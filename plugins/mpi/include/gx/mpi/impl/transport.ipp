@@ -299,9 +299,10 @@ GX_DECL void Transport::hear() {
 
 // `late`: this wait has met its deadline.
 GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late) {
-    using coordination::Reason;
+    using Outcome = Delivery::Outcome;
     const coordination::Cause cause = session_.cause();
-    const bool threw = cause.reason == Reason::error || cause.reason == Reason::mismatch;
+    const Outcome outcome = cause.outcome();
+    const bool threw = outcome == Outcome::cancelled;
     const auto found = std::ranges::find_if(
         requests, [&](Request r) { return !threw && at(r).peer == cause.rank; });
     const bool lost = found != requests.end();
@@ -309,9 +310,11 @@ GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late)
     if (mine.receiving && mine.request != MPI_REQUEST_NULL)
         in_mpi([&] { (void)MPI_Cancel(&mine.request); });
     mine.request = MPI_REQUEST_NULL;  // its slot is not used again: MPI may still write there
-    using Outcome = Delivery::Outcome;
     return {lost ? static_cast<std::size_t>(found - requests.begin()) : 0,
-            {lost || late ? Outcome::timed_out : Outcome::cancelled, cause.rank}};
+            {lost   ? outcome
+             : late ? Outcome::timed_out
+                    : Outcome::cancelled,
+             cause.rank}};
 }
 
 GX_DECL void Transport::progress() {
@@ -334,12 +337,8 @@ GX_DECL Delivery Transport::all_reduce(void* values, std::size_t count, ElementT
         MPI_Request request = MPI_REQUEST_NULL;
         for (Backoff backoff;;) {
             if (stopped_) {
-                using coordination::Reason;
                 const coordination::Cause cause = session_.cause();
-                const bool threw =
-                    cause.reason == Reason::error || cause.reason == Reason::mismatch;
-                using Outcome = Delivery::Outcome;
-                return {threw ? Outcome::cancelled : Outcome::timed_out, cause.rank};
+                return {cause.outcome(), cause.rank};
             }
             const Moment before = std::chrono::steady_clock::now();
             int done = 0, code = MPI_SUCCESS;
