@@ -1,16 +1,20 @@
 #include <gx/io/atomic_file.hpp>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,12 +25,22 @@
 
 namespace {
 
-// Called at each fsync, with the file or folder that is flushed; set by the test of the order.
-std::function<void(const std::string&)> on_fsync;
+// Called at each fsync, with the file or folder that is flushed, before each unlink and after each
+// lstat; set by the tests of the order.
+std::function<void(const std::string&)> on_fsync, on_unlink, on_lstat;
 
 }  // namespace
 
-// Takes the place of the C library's in this program.
+// They take the place of the C library's in this program.
+extern "C" int unlink(const char* name) noexcept {
+    if (on_unlink) on_unlink(name);
+    return static_cast<int>(::syscall(SYS_unlink, name));
+}
+extern "C" int lstat(const char* name, struct stat* s) noexcept {
+    const long result = ::syscall(SYS_newfstatat, AT_FDCWD, name, s, AT_SYMLINK_NOFOLLOW);
+    if (on_lstat) on_lstat(name);
+    return static_cast<int>(result);
+}
 extern "C" int fsync(int file) {
     char name[4096] = "";
     const std::string link = "/proc/self/fd/" + std::to_string(file);
@@ -54,7 +68,9 @@ TEST(WriteFile, NamesTheFileThatCantBeMade) {
                       "choose a file in a folder that exists and is writable"));
     fs::create_directories(folder / "taken.tmp/by");
     EXPECT_TRUE(holds(error_of([&] { gx::write_file(folder / "taken", "text"); }),
-                      "taken' cannot be created: File exists"));
+                      "taken' is written as '",
+                      "taken.tmp' first, which is no regular file. "
+                      "Remove that, or name another file."));
 }
 TEST(WriteFile, RefusesAFolderBeforeTheWork) {
     const Folder folder;
@@ -85,7 +101,7 @@ TEST(AtomicFile, HasOneWriterAtATime) {
         gx::detail::AtomicFile file(folder / "f");
         file.write("second", 6);
         EXPECT_TRUE(holds(error_of([&] { gx::write_file(folder / "f", "third"); }), "file '",
-                          "is being written by another program, as '",
+                          "is being written already, as '",
                           "f.tmp'. Name another file, or wait until that one is complete."));
         file.commit();
     }
@@ -97,7 +113,8 @@ TEST(AtomicFile, HasOneWriterAtATime) {
 TEST(AtomicFile, TakesNothingForALeftFileThatIsNone) {
     const Folder folder;
     const auto refused = [&] {
-        return holds(error_of([&] { gx::write_file(folder / "f", "text"); }), "cannot be created");
+        return holds(error_of([&] { gx::write_file(folder / "f", "text"); }),
+                     "f.tmp' first, which is no regular file");
     };
     write_text(folder / "other", "kept");
     fs::create_symlink(folder / "other", folder / "f.tmp");
@@ -111,6 +128,128 @@ TEST(AtomicFile, TakesNothingForALeftFileThatIsNone) {
     const int reader = ::open((folder / "f.tmp").c_str(), O_RDONLY | O_NONBLOCK);
     EXPECT_TRUE(refused()) << "a pipe";
     ::close(reader);
+}
+/// Behind the removal of its name the name may be another writer's.
+TEST(AtomicFile, GivesUpItsNameBeforeItsLock) {
+    const Folder folder;
+    int seen = 0;
+    on_unlink = [&](const std::string& name) {
+        if (!name.ends_with("f.tmp") || seen++ > 0) return;
+        EXPECT_TRUE(holds(error_of([&] { gx::detail::AtomicFile other(folder / "f"); }),
+                          "is being written already"));
+    };
+    {
+        gx::detail::AtomicFile given_up(folder / "f");
+    }
+    on_unlink = nullptr;
+    EXPECT_EQ(seen, 1);
+    gx::write_file(folder / "f", "whole");
+    EXPECT_EQ(read_text(folder / "f"), "whole");
+}
+/// It has its name by the time that another writer looks at what it takes for left.
+TEST(AtomicFile, RemovesNothingWhereTheOtherWriterHasJustEnded) {
+    const Folder folder;
+    auto first = std::make_unique<gx::detail::AtomicFile>(folder / "f");
+    first->write("first", 5);
+    int looked = 0;
+    on_lstat = [&](const std::string& name) {
+        if (name.ends_with("f.tmp") && looked++ == 0) first->commit();
+    };
+    int removed = 0;
+    on_unlink = [&](const std::string&) { ++removed; };
+    gx::detail::AtomicFile second(folder / "f");
+    on_lstat = nullptr;
+    EXPECT_GT(looked, 0);
+    EXPECT_EQ(removed, 0) << "a third writer may have the name by now";
+    on_unlink = nullptr;
+    EXPECT_EQ(read_text(folder / "f"), "first");
+    second.write("second", 6);
+    second.commit();
+    EXPECT_EQ(read_text(folder / "f"), "second");
+}
+/// Processes that write one file, and one that gives up: what has the name is always whole.
+TEST(AtomicFile, IsWholeWhoeverWritesAtTheSameTime) {
+    const Folder folder;
+    const std::string half(20'000, 'x'), end = "end";
+    gx::write_file(folder / "f", half + end);
+    std::vector<pid_t> writers;
+    for (int writer = 0; writer < 3; ++writer) {
+        writers.push_back(::fork());
+        if (writers.back() != 0) continue;
+        for (int i = 0; i < 400; ++i) try {
+                gx::detail::AtomicFile file(folder / "f");
+                file.write(half.data(), half.size());
+                if (writer == 0) continue;  // gives up
+                file.write(end.data(), end.size());
+                file.commit();
+            } catch (const gx::Error& e) {
+                if (std::string(e.what()).find("being written already") == std::string::npos)
+                    ::_exit(1);
+            }
+        ::_exit(0);
+    }
+    for (std::size_t ended = 0; ended < writers.size();) {
+        ASSERT_TRUE(read_text(folder / "f") == half + end);
+        int status = 0;
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+        if (pid <= 0) continue;
+        EXPECT_EQ(status, 0) << "an error that names no other writer";
+        ++ended;
+    }
+}
+TEST(AtomicFile, IsNotWrittenOnAfterAnError) {
+    const Folder folder;
+    gx::write_file(folder / "f", "older");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit ten{.rlim_cur = 10, .rlim_max = 10};
+        if (::setrlimit(RLIMIT_FSIZE, &ten) != 0) ::_exit(2);
+        gx::detail::AtomicFile file(folder / "f");
+        const std::string twenty(20, 'x');
+        const bool named = error_of([&] { file.write(twenty.data(), 20); }) != "no error";
+        const bool refused = holds(error_of([&] { file.write("more", 4); }), "given up") &&
+                             holds(error_of([&] { file.commit(); }), "given up");
+        ::_exit(named && refused ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(read_text(folder / "f"), "older");
+    gx::detail::AtomicFile file(folder / "f");
+    file.commit();
+    EXPECT_TRUE(holds(error_of([&] { file.write("more", 4); }), "is complete"));
+    EXPECT_EQ(read_text(folder / "f"), "");
+}
+/// In a folder that two users write to, one of whom may not write the other's files.
+TEST(AtomicFile, LeavesAnotherUsersHalfFileAlone) {
+    if (::getuid() != 0) GTEST_SKIP() << "only root can be two users";
+    const Folder folder;
+    fs::permissions(folder.path, fs::perms::all);
+    const auto as_nobody = [&](const std::string& expected) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            if (::setuid(65534) != 0) ::_exit(2);
+            const auto error = error_of([&] { gx::write_file(folder / "f", "of nobody"); });
+            ::_exit(error.find(expected) != std::string::npos ? 0 : 1);
+        }
+        int status = -1;
+        EXPECT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0) << expected;
+    };
+    {
+        gx::detail::AtomicFile file(folder / "f");
+        as_nobody("is being written already");
+        fs::permissions(folder / "f.tmp", fs::perms::owner_write);
+        as_nobody("f.tmp' first, which is another user's");
+        file.write("of root", 7);
+        file.commit();
+    }
+    EXPECT_EQ(read_text(folder / "f"), "of root");
+    write_text(folder / "f.tmp", "left of root");
+    fs::permissions(folder / "f", fs::perms::all);
+    as_nobody("no error");
+    EXPECT_EQ(read_text(folder / "f"), "of nobody");
 }
 TEST(AtomicFile, WithoutACommitNothingChanges) {
     const Folder folder;

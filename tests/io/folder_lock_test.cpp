@@ -38,17 +38,41 @@ TEST(FolderLock, EndsWithTheProcessThatHasIt) {
     ASSERT_EQ(::pipe(held), 0);
     const pid_t child = ::fork();
     if (child == 0) {
+        if (refusal(folder.path) != "no error") ::_exit(1);
         const FolderLock lock(folder.path);
         (void)!::write(held[1], "x", 1);
         for (;;) ::pause();
     }
+    ::close(held[1]);
     char byte = 0;
     ASSERT_EQ(::read(held[0], &byte, 1), 1);
     EXPECT_NE(refusal(folder.path), "no error");
     ::kill(child, SIGKILL);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
     EXPECT_EQ(refusal(folder.path), "no error");
-    ::close(held[0]), ::close(held[1]);
+    ::close(held[0]);
+}
+
+/// A child that was forked meanwhile keeps the folder open, and holds it no longer than its parent.
+TEST(FolderLock, EndsWithItsHolderThoughAChildLives) {
+    const testing_support::Folder folder;
+    pid_t child = -1;
+    {
+        const FolderLock lock(folder.path);
+        child = ::fork();
+        if (child == 0)
+            for (;;) ::pause();
+        const pid_t ends = ::fork();
+        if (ends == 0) {
+            lock.~FolderLock();
+            ::_exit(0);
+        }
+        ASSERT_EQ(::waitpid(ends, nullptr, 0), ends);
+        EXPECT_NE(refusal(folder.path), "no error") << "a child does not free it";
+    }
+    EXPECT_EQ(refusal(folder.path), "no error");
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST(FolderLock, IsNoneWhereThereIsNoFolder) { EXPECT_EQ(refusal("/nowhere/at/all"), "no error"); }

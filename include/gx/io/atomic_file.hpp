@@ -25,8 +25,9 @@ namespace detail {
 /// An existing file keeps its mode, and its owner where the process may set it; a new one gets
 /// 0666 less the umask. A hard link is replaced: other names keep the old content.
 /// Errors: gx::Error naming the file, what failed and what to do; an older regular file is then
-///         unchanged. The constructor finds files that can't be written, or that another process
-///         is writing, and opens no pipe.
+///         unchanged, and nothing more is written. The constructor finds files that can't be
+///         written, or that are being written already, and opens no pipe. Where the file system
+///         has no locks, commit() finds most of the latter.
 class AtomicFile {
 public:
     GX_COLD explicit AtomicFile(std::filesystem::path path);
@@ -39,8 +40,10 @@ public:
 
 private:
     GX_COLD void open_temporary(bool replaces, unsigned mode, unsigned owner, unsigned group);
-    GX_COLD [[nodiscard]] bool remove_left(const std::string& name);
+    GX_COLD void remove_left(const std::string& name);
+    GX_COLD [[noreturn]] void refuse_name(const std::string& name, const char* is);
     GX_COLD [[noreturn]] void refuse_second_writer(const std::string& name);
+    GX_COLD void drop();
     GX_COLD void open_directly();
     GX_COLD void commit_temporary();
     GX_COLD [[noreturn]] void fail(const char* what);
@@ -49,6 +52,7 @@ private:
     std::string target_;          // without symbolic links
     std::string temporary_{};     // empty: written directly
     int file_ = -1;
+    bool ended_ = false;  // nothing more is written: committed, or given up
 };
 
 }  // namespace detail

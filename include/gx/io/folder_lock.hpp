@@ -12,10 +12,10 @@ namespace gx::detail {
 /// system knows no locks, too.
 GX_COLD [[nodiscard]] GX_DECL bool take_lock(int file);
 
-/// Holds a folder for its lifetime: flock() on the folder itself, so that nothing is left in it and
-/// a process that was killed holds nothing. Another FolderLock can't be made of it meanwhile, by
-/// this process or another. Where the file system knows no locks, as some of a network's, it holds
-/// nothing.
+/// Holds a folder for its lifetime: flock() on the folder itself, so that nothing is left in it.
+/// Another FolderLock can't be made of it meanwhile, by this process or another. What a process
+/// that was killed had is free once the children that it forked have ended too. It holds nothing
+/// where the file system knows no locks, as some of a network's, or the folder can't be read.
 class FolderLock {
 public:
     /// Errors: gx::Error naming a folder that is held.
@@ -26,6 +26,7 @@ public:
 
 private:
     int folder_;
+    long maker_;  ///< the process: a child that it forks ends without freeing the folder
 };
 
 }  // namespace gx::detail

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>     // open
+#include <sys/file.h>  // flock
 #include <sys/stat.h>  // stat
 #include <unistd.h>    // write, fsync
 
@@ -82,61 +83,75 @@ GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
     if (S_ISREG(old.st_mode)) open_temporary(true, old.st_mode & 07777, old.st_uid, old.st_gid);
 }
 
-GX_DECL AtomicFile::~AtomicFile() {
-    if (file_ >= 0) ::close(file_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+GX_DECL AtomicFile::~AtomicFile() { drop(); }
+
+// The name is removed before the lock is: behind it the name may be that of another writer's file.
+GX_DECL void AtomicFile::drop() {
+    if (!temporary_.empty()) ::unlink(std::exchange(temporary_, {}).c_str());
+    if (file_ >= 0) ::close(std::exchange(file_, -1));
 }
 
+// Whoever has locked the file of this name owns the name: no other writer removes or renames it.
 GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned owner,
                                         unsigned group) {
     const std::string name = target_ + ".tmp";
-    for (;;) {
+    for (int tries = 0; temporary_.empty(); ++tries) {
         // O_EXCL follows no link; 0600 until it has its own mode, so no other user reads it.
         file_ =
             ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : mode);
         if (file_ >= 0) {
             if (!take_lock(file_)) refuse_second_writer(name);
-            if (atomic_file::is_file_of(file_, name)) break;
-            ::close(std::exchange(file_, -1));  // taken for a dead one's before it was locked
-        } else if (errno != EEXIST || !remove_left(name)) {
+            if (atomic_file::is_file_of(file_, name)) temporary_ = name;
+            else ::close(std::exchange(file_, -1));  // taken for a dead one's before it was locked
+        } else if (errno != EEXIST) {
             fail("cannot be created");
+        } else {
+            remove_left(name);
         }
+        if (temporary_.empty() && tries == 100) refuse_second_writer(name);
     }
-    temporary_ = name;
     if (!replaces) return;
     const bool kept = ::fchown(file_, owner, group) == 0;  // allowed to root, or to the owner
     if (::fchmod(file_, kept ? mode : mode & 0777) != 0) fail("cannot be given its old mode");
 }
 
-/// Removes what a process that was killed has left under the name; false where it can't be.
-GX_DECL bool AtomicFile::remove_left(const std::string& name) {
+/// Removes what a process that was killed has left under the name.
+/// Errors: gx::Error where something else has it, or may have.
+GX_DECL void AtomicFile::remove_left(const std::string& name) {
+    constexpr int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     struct stat file{};
-    if (::lstat(name.c_str(), &file) != 0) return errno == ENOENT;  // it has gone by now
-    if (!S_ISREG(file.st_mode)) {
-        errno = EEXIST;
-        return false;
-    }
-    const int left =  // -1: of another user
-        ::open(name.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    const bool held = left >= 0 && !take_lock(left);
-    const bool is_left = left < 0 || atomic_file::is_file_of(left, name);  // else it is gone
-    const bool stays =
-        !held && is_left && ::unlink(name.c_str()) != 0 && errno != ENOENT;  // errno says why
-    const int why = errno;
-    if (left >= 0) ::close(left);
-    if (held) refuse_second_writer(name);
-    errno = why;
-    return !stays;
+    if (::lstat(name.c_str(), &file) != 0 && errno == ENOENT) return;  // it has gone by now
+    if (!S_ISREG(file.st_mode)) refuse_name(name, "is no regular file");
+    int left = ::open(name.c_str(), O_WRONLY | flags);
+    const bool writable = left >= 0;
+    if (!writable && errno == ENOENT) return;
+    if (!writable) left = ::open(name.c_str(), O_RDONLY | flags);  // its owner's alone to write
+    if (left < 0 && errno == ENOENT) return;
+    if (left < 0) refuse_name(name, "is another user's");
+    // A lock for readers alone may be none: only one that is held shows that nobody writes.
+    const bool dead = writable ? take_lock(left) : ::flock(left, LOCK_EX | LOCK_NB) == 0;
+    const bool is_left = dead && atomic_file::is_file_of(left, name);  // else it is gone
+    const bool stays = is_left && ::unlink(name.c_str()) != 0 && errno != ENOENT;
+    ::close(left);
+    if (!dead) refuse_second_writer(name);
+    if (stays) refuse_name(name, "is left of a writer that has ended, and can't be removed");
 }
 
+GX_DECL void AtomicFile::refuse_name(const std::string& name, const char* is) {
+    throw Error("file '" + path_.string() + "' is written as '" + name + "' first, which " + is +
+                ". Remove that, or name another file.");
+}
 GX_DECL void AtomicFile::refuse_second_writer(const std::string& name) {
-    if (file_ >= 0) ::close(std::exchange(file_, -1));
-    throw Error("file '" + path_.string() + "' is being written by another program, as '" + name +
+    drop();
+    throw Error("file '" + path_.string() + "' is being written already, as '" + name +
                 "'. Name another file, or wait until that one is complete.");
 }
 
 GX_DECL void AtomicFile::open_directly() {
-    if (file_ >= 0 || !temporary_.empty()) return;
+    if (ended_)
+        throw Error("file '" + path_.string() +
+                    "' is complete, or was given up at an error: nothing more is written to it");
+    if (file_ >= 0) return;
     file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (file_ < 0) fail("cannot be opened");
 }
@@ -155,20 +170,21 @@ GX_DECL void AtomicFile::write(const void* data, std::size_t bytes) {
 
 GX_DECL void AtomicFile::commit() {
     open_directly();
+    ended_ = true;
     if (!temporary_.empty()) return commit_temporary();
     if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
 }
 
 GX_DECL void AtomicFile::commit_temporary() {
     if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
-    const int locked = ::dup(file_);  // until it has its name
-    struct Close {
-        int file;
-        ~Close() { ::close(file); }
-    } const closes{locked};
-    if (::close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
+    // Where the file system has no locks another writer may have taken it for a dead one's.
+    if (!atomic_file::is_file_of(file_, temporary_)) {
+        temporary_.clear();
+        fail("has lost its temporary file to another writer");
+    }
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
     temporary_.clear();
+    ::close(std::exchange(file_, -1));  // and the lock; fsync() has said what a close could
     const auto folder = std::filesystem::path(target_).parent_path();
     const int f = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (f < 0) return;
@@ -179,8 +195,8 @@ GX_DECL void AtomicFile::commit_temporary() {
 GX_DECL void AtomicFile::fail(const char* what) {
     const std::string reason = std::strerror(errno);
     const bool replaces = file_ < 0 || !temporary_.empty();
-    if (file_ >= 0) ::close(std::exchange(file_, -1));
-    if (!temporary_.empty()) ::unlink(std::exchange(temporary_, {}).c_str());
+    drop();
+    ended_ = true;
     throw Error("file '" + path_.string() + "' " + what + ": " + reason + ". " +
                 (replaces ? "An older file of this name is unchanged. " : "") +
                 "Free some space or choose a file in a folder that exists and is writable.");

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>     // open
 #include <sys/file.h>  // flock
-#include <unistd.h>    // close
+#include <unistd.h>    // close, getpid
 
 #include <cerrno>  // errno
 
@@ -17,7 +17,7 @@ GX_DECL bool take_lock(int file) {
 }
 
 GX_DECL FolderLock::FolderLock(const std::filesystem::path& folder)
-    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), maker_(::getpid()) {
     if (folder_ < 0 || take_lock(folder_)) return;
     ::close(folder_);
     throw Error("output folder '" + folder.string() +
@@ -26,7 +26,9 @@ GX_DECL FolderLock::FolderLock(const std::filesystem::path& folder)
 }
 
 GX_DECL FolderLock::~FolderLock() {
-    if (folder_ >= 0) ::close(folder_);
+    if (folder_ < 0) return;
+    if (maker_ == ::getpid()) ::flock(folder_, LOCK_UN);  // children may have the folder open
+    ::close(folder_);
 }
 
 }  // namespace gx::detail

@@ -1,11 +1,9 @@
 #include "plan_cache.hpp"
 
-#include <fcntl.h>     // open
-#include <sys/file.h>  // flock
-#include <unistd.h>    // close
+#include <fcntl.h>   // open
+#include <unistd.h>  // close
 
 #include <cctype>        // isdigit
-#include <cerrno>        // errno
 #include <chrono>        // age of a file
 #include <cstdlib>       // getenv
 #include <cstring>       // memcpy
@@ -19,6 +17,7 @@
 #include <gx/core/error.hpp>      // Error
 #include <gx/core/hash_bits.hpp>  // hash_bytes
 #include <gx/io/atomic_file.hpp>  // write_file
+#include <gx/io/folder_lock.hpp>  // take_lock
 #include <gx/io/read_file.hpp>    // read_file
 
 namespace gx::cuda::detail {
@@ -59,18 +58,18 @@ std::string text_of(const std::string& identity, const std::map<std::uint64_t, s
 
 /// Lets one saver at a time into a folder, where its file system has locks: else plans of savers at
 /// the same time may be lost. Waits 1 s at most, since a process that holds it may be stopped.
-class FolderLock {
+class SaversTurn {
 public:
-    explicit FolderLock(const fs::path& folder)
+    explicit SaversTurn(const fs::path& folder)
         : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
         for (int tries = 0; tries < 100 && folder_ >= 0; ++tries) {
-            if (::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+            if (gx::detail::take_lock(folder_)) return;
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
     }
-    FolderLock(const FolderLock&) = delete;
-    FolderLock& operator=(const FolderLock&) = delete;
-    ~FolderLock() {
+    SaversTurn(const SaversTurn&) = delete;
+    SaversTurn& operator=(const SaversTurn&) = delete;
+    ~SaversTurn() {
         if (folder_ >= 0) ::close(folder_);
     }
 
@@ -172,7 +171,7 @@ void PlanCache::save() {
     if (kept_.empty() && !rewrites_) return;
     std::error_code error;
     fs::create_directories(file_.parent_path(), error);
-    const FolderLock lock(file_.parent_path());
+    const SaversTurn lock(file_.parent_path());
     remove_left(file_);
     PlanCache saved;
     saved.file_ = file_;
