@@ -1,7 +1,11 @@
 // run_program: parses a command line, prints errors as sentences and returns the exit status.
 #pragma once
 
+#include <fcntl.h>   // open
+#include <unistd.h>  // STDERR_FILENO
+
 #include <algorithm>         // find
+#include <cerrno>            // EBADF
 #include <charconv>          // from_chars
 #include <cmath>             // isfinite
 #include <concepts>          // integral
@@ -202,6 +206,15 @@ void print_error(fmt::format_string<A...> format, A&&... values) {
 
 namespace detail::command_line {
 
+/// Opens /dev/null in the place of each standard stream that is closed, or the next file that is
+/// opened would be the stream. Of standard output what is printed is an error still.
+inline void open_standard_streams() {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
+        (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+    }
+}
+
 inline void print_unknown(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::Option* o : app.get_options())
@@ -228,6 +241,7 @@ inline void print_unknown(const CLI::App& app) {
 ///              what was printed.
 template <class Work>
 int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
+    detail::command_line::open_standard_streams();
     const auto failed = [&](std::string_view sentence, int status) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);  // the program's name says it
         print_error("{}: {}\n", app.get_name(), printable(sentence, "\n\t"));

@@ -239,8 +239,7 @@ int score_cases(const Asked& a) {
 /// What a measured step holds, and the base point that a case takes it as.
 int print_trace(const Asked& a) {
     const MeasuredStep m = read_trace(gx::read_input("--trace", a.trace), a.trace);
-    fmt::print(
-        stderr,
+    gx::print_error(
         "ProfilerStep#{} on a {}: {:.3f} ms; micro-batches {}, forward of one {:.3f}, backward "
         "{:.3f}; update {:.3f}, gaps between kernels {:.3f}\n",
         m.number, m.gpu ? "GPU" : "CPU", m.step_ms, m.micro_batches, m.forward_ms, m.backward_ms,

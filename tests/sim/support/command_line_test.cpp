@@ -7,6 +7,7 @@
 
 #include <fcntl.h>     // open
 #include <sys/stat.h>  // mkfifo
+#include <sys/wait.h>  // waitpid
 #include <unistd.h>    // dup2
 
 #include <gtest/gtest.h>
@@ -201,6 +202,46 @@ TEST(RunProgram, ATextThatIsLostIsAnError) {
     }
     EXPECT_EQ(on_a_full_disk([&] { return print(1), 1; }).status, 1);
     EXPECT_EQ(on_a_full_disk([] {}).status, 0);
+}
+/// What is told does not get into the next file that is opened.
+TEST(RunProgram, KeepsItsTextOutOfFilesWhereAStandardStreamIsClosed) {
+    const Folder folder;
+    for (const int closed : {0, 1, 2}) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::close(closed);
+            char name[] = "try";
+            char* argv[] = {name, nullptr};
+            CLI::App app("A program.", "gx try");
+            const int status = gx::run_program(app, 1, argv, [&] {
+                gx::detail::AtomicFile file(folder / "out");
+                file.write("data", 4);
+                if (closed != 1) gx::print_error("record 7 is skipped\n");
+                else std::puts("printed");
+                std::fflush(stdout);
+                file.commit();
+            });
+            ::_exit(status);
+        }
+        int status = -1;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        EXPECT_EQ(WEXITSTATUS(status), closed == 1 ? 2 : 0) << closed;
+        EXPECT_EQ(read_text(folder / "out"), "data") << closed;
+    }
+}
+TEST(RunProgram, GoesOnWhereStandardErrorIsFull) {
+    const int kept = ::dup(STDERR_FILENO), full = ::open("/dev/full", O_WRONLY);
+    ASSERT_EQ(::dup2(full, STDERR_FILENO), STDERR_FILENO);
+    char name[] = "try";
+    char* argv[] = {name, nullptr};
+    CLI::App app("A program.", "gx try");
+    const int fine = gx::run_program(app, 1, argv, [] { gx::print_error("a note\n"); });
+    const int wrong = gx::run_program(app, 1, argv, [] { throw gx::Error("file 'x' is torn."); });
+    ::dup2(kept, STDERR_FILENO);
+    ::close(kept), ::close(full);
+    std::clearerr(stderr);
+    EXPECT_EQ(fine, 0);
+    EXPECT_EQ(wrong, 2);
 }
 TEST(RunProgram, TellsWhatIsThrown) {
     const auto told = [](const auto& thrown, int status) {
