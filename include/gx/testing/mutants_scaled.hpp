@@ -56,6 +56,16 @@ struct IgnoreLargeLossScale : ErrorFeedback<R> {
     }
 };
 
+/// Seeded bug: ignores the loss scale of a gradient that is one bucket.
+template <Reducer R>
+struct IgnoreLossScaleOfOneBucket : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        Bucket b = bucket;
+        if (b.count == 1) b.loss_scale = 1;
+        return ErrorFeedback<R>::all_reduce(link, b);
+    }
+};
+
 /// Seeded bug: ignores the loss scale in all buckets but the first.
 template <Reducer R>
 struct IgnoreLossScaleOfLaterBuckets : ErrorFeedback<R> {
@@ -143,6 +153,16 @@ struct ClaimCompleteLaterBuckets : Mutant<R> {
     }
 };
 
+/// Seeded bug: reports success whatever happens, in all buckets but the first two.
+template <Reducer R>
+struct ClaimCompleteThirdBucket : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (bucket.index > 1) report.delivery = {};
+        return report;
+    }
+};
+
 // ---- In a run of skipped steps -----------------------------------------------------------------
 
 /// Seeded bug: undoes the last bucket alone of a step that is skipped.
@@ -175,6 +195,24 @@ struct KeepTraceOfSecondSkip : ErrorFeedback<R> {
 
 private:
     int skips_ = 0;
+};
+
+/// Seeded bug: ranks differ from the first skipped step on.
+template <Reducer R>
+struct DriftAfterSkip : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = ErrorFeedback<R>::all_reduce(link, bucket);
+        if (skipped_ && link.rank() > 0)
+            for (float& x : bucket) x += 1;
+        return report;
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        skipped_ = skipped_ || !applied;
+        ErrorFeedback<R>::settle(gradient, applied);
+    }
+
+private:
+    bool skipped_ = false;
 };
 
 /// Seeded bug: one residual for two gradients in flight.

@@ -329,6 +329,7 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
     };
     for (const int n : {2, 3, 5}) check(n, 0);
     check(3, 1);
+    check(2, 2);
 }
 
 GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
