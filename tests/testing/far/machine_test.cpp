@@ -498,7 +498,8 @@ TEST(RightProgramsOnFarMemory, AreNotReported) {
                          Step s(r);
                          s.compute.copy_out(Read(Step::of(s.state)), s.host(), {"tell"});
                          const Event there = s.compute.record();
-                         while (!s.compute.reached(there)) s.backward();  // which makes progress
+                         while (!s.compute.reached(there)) {
+                         }
                          s.compute.host_reads(std::span<const float>(s.here), {"hear"});
                          s.finish();
                      },
@@ -507,9 +508,48 @@ TEST(RightProgramsOnFarMemory, AreNotReported) {
          {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
         for (std::uint64_t seed = 1; seed <= 20; ++seed) {
             EXPECT_EQ(error_on(right, seed, progress), "no error");
-            if (progress == QueueProgress::late) continue;  // nothing runs before a wait
             EXPECT_EQ(error_on(polls, seed, progress), "no error");
         }
+}
+
+/// Ranks that poll for what needs both of them, as they may on GPUs.
+TEST(FarMachine, PollingEnds) {
+    for (const QueueProgress progress :
+         {QueueProgress::late, QueueProgress::eager, QueueProgress::random})
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            int ended = 0;
+            FarWorld<>({.placement = {3, 1}, .seed = seed, .progress = progress}).run([&](Rank& r) {
+                Step s(r);
+                for (int step = 0; step < 3; ++step) {
+                    s.backward();
+                    s.communication.wait_for(s.compute.record());
+                    s.reduce();
+                    const Event reduced = s.communication.record();
+                    while (!s.compute.reached(reduced)) {
+                    }
+                    s.update();
+                }
+                s.finish();
+                ++ended;
+            });
+            EXPECT_EQ(ended, 3);
+        }
+}
+TEST(FarMachine, PollingForWhatNothingReachesIsNamed) {
+    const Case polls{"asks for a message that is not sent",
+                     [](Rank& r) {
+                         if (r.rank() == 1) return;
+                         Step s(r);
+                         s.backward();
+                         s.communication.wait_for(s.compute.record());
+                         s.reduce();
+                         const Event reduced = s.communication.record();
+                         while (!s.compute.reached(reduced)) {
+                         }
+                     },
+                     {}};
+    const std::string error = error_on(polls, 1, QueueProgress::late);
+    EXPECT_NE(error.find("rank 0 asks again and again for an event"), error.npos) << error;
 }
 
 TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {

@@ -98,6 +98,8 @@ public:
     /// The host waits.
     [[nodiscard]] GX_DECL Delivery wait(int rank, Event event);
     /// Where it is, what the host does next is behind the event. Event{}, before all work, is.
+    /// Where it is not, another host or queue goes on by a step, so that a loop of this ends.
+    /// Errors: gx::Error where 100,000 calls in a row find that nothing can go on.
     [[nodiscard]] GX_DECL bool reached(int rank, Event event);
     /// Runs what the rank has queued and needs no other rank for; then drops what is left in
     /// `queue`, whose events count as reached.
@@ -140,6 +142,8 @@ private:
         Delivery gave_up{};
         std::string misuse{};  ///< by destructors, while an exception left its function
         bool left = false;
+        bool polls = false;  ///< it goes on where nothing else can
+        int fruitless = 0;   ///< polls in a row while nothing else could go on
     };
     struct HostMessage {
         std::vector<std::byte> bytes;
@@ -157,6 +161,7 @@ private:
 
     Delivery block(int rank, std::function<bool()> ready, std::string what);
     void pass_turn(int from);
+    void poll(int rank);
     void lose(int rank);  ///< in a handler
     [[nodiscard]] bool can_run(const FarWork& head) const;
     void drop(int q);

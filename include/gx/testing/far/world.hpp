@@ -6,12 +6,13 @@
 #include <memory>    // make_unique
 #include <span>      // lost ranks
 
-#include <gx/core/function_ref.hpp>      // FunctionRef
-#include <gx/core/units.hpp>             // Nanoseconds
-#include <gx/core/world.hpp>             // NoDevice
-#include <gx/testing/far/machine.hpp>    // FarMachine
-#include <gx/testing/far/transport.hpp>  // FarTransport, HostTransport
-#include <gx/threads/threads.hpp>        // ranks_without, placement_of
+#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
+#include <gx/core/function_ref.hpp>         // FunctionRef
+#include <gx/core/units.hpp>                // Nanoseconds
+#include <gx/core/world.hpp>                // NoDevice
+#include <gx/testing/far/machine.hpp>       // FarMachine
+#include <gx/testing/far/transport.hpp>     // FarTransport, HostTransport
+#include <gx/threads/threads.hpp>           // ranks_without, placement_of
 
 namespace gx::testing {
 
@@ -30,7 +31,9 @@ public:
     };
     using Rank = FarRank<Device>;
 
-    explicit FarWorld(Options options) : options_(options) {}
+    explicit FarWorld(Options options) : options_(options) {
+        gx::detail::expect_ranks(options_.placement);
+    }
 
     [[nodiscard]] int ranks() const { return options_.placement.ranks(); }
     [[nodiscard]] Placement placement() const { return options_.placement; }

@@ -75,9 +75,27 @@ GX_DECL void FarMachine::lose(int rank) {
 GX_DECL bool FarMachine::reached(int rank, Event event) {
     if (event.sequence == 0) return true;
     expect_event(rank, event);
+    if (!reached(event)) poll(rank);
     if (!reached(event)) return false;
     detector_.waited(queue(event.stream).actor, event.sequence, at(rank).actor);
     return true;
+}
+
+GX_DECL void FarMachine::poll(int rank) {
+    Host& h = at(rank);
+    h.polls = true;
+    std::vector<Action> possible = actions();
+    std::erase_if(possible, [&](const Action& a) { return a.host == rank; });
+    h.fruitless = possible.empty() ? h.fruitless + 1 : 0;
+    if (!possible.empty() && act(possible[draw(possible.size())])) {
+        std::unique_lock lock(mutex_);
+        h.turn.wait(lock, [&] { return turn_ == rank; });
+    }
+    h.polls = false;
+    if (h.fruitless < 100'000) return;
+    stop_at(rank,
+            Error("rank " + std::to_string(rank) +
+                  " asks again and again for an event, and nothing else can go on: " + stuck()));
 }
 
 GX_DECL void FarMachine::stop_at(int rank, const Error& error) {
@@ -128,13 +146,17 @@ GX_DECL bool FarMachine::can_run(const FarWork& head) const {
 }
 
 GX_DECL std::vector<FarMachine::Action> FarMachine::actions() {
-    std::vector<Action> hosts, work;
+    std::vector<Action> hosts, work, polling;
     for (int r = 0; r < placement_.ranks(); ++r) {
         const Host& h = at(r);
         if (h.left) continue;
-        if (!h.ready || error_ || !h.gave_up.complete() || h.ready()) hosts.push_back({.host = r});
+        if (!h.ready || error_ || !h.gave_up.complete() || h.ready())
+            (h.polls ? polling : hosts).push_back({.host = r});
     }
-    if (error_) return hosts;
+    if (error_) {
+        hosts.insert(hosts.end(), polling.begin(), polling.end());
+        return hosts;
+    }
     for (int q = 0; q < static_cast<int>(queues_.size()); ++q) {
         const Queue& mine = queue(q);
         if (mine.work.empty()) continue;
@@ -170,7 +192,7 @@ GX_DECL std::vector<FarMachine::Action> FarMachine::actions() {
     if (lazily) return hosts;
     if (eagerly) return work;
     hosts.insert(hosts.end(), work.begin(), work.end());
-    return hosts;
+    return hosts.empty() ? polling : hosts;
 }
 
 GX_DECL bool FarMachine::act(const Action& a) {
