@@ -307,34 +307,59 @@ TEST(Resuming, IsMeantWhereARunBeginsAnewAmongCheckpoints) {
     o.epochs = 3;
     EXPECT_EQ(warned(), "");
 }
-/// Notes of a run that goes on from the latest of three checkpoints, once `changed` has become the
-/// newest of them; with these words.
-std::int64_t notes_of_latest(const Folder& folder, const char* changed, const char* words) {
+/// Three epochs of a run, of which `newest` is the newest.
+Plain::Options three_epochs(const Folder& folder, const char* newest) {
     auto world = threads(2);
     auto o = options<Plain>(folder);
     o.epochs = 3;
-    if (!std::filesystem::exists(folder / "epoch-0003.safetensors"))
-        (void)Plain(o).train(world, images());
+    (void)Plain(o).train(world, images());
     const auto now = std::filesystem::last_write_time(folder / "epoch-0002.safetensors");
-    if (std::string(changed) == "epoch-0003.safetensors") write_text(folder / changed, "torn");
-    std::filesystem::last_write_time(folder / changed, now + std::chrono::seconds(10));
+    std::filesystem::last_write_time(folder / newest, now + std::chrono::seconds(10));
     o.resume = "latest";
-    return std::ranges::count_if(Plain(o).train(world, images()).notes,
-                                 [&](const auto& n) { return n.find(words) != n.npos; });
+    return o;
 }
-TEST(Resuming, DoesNotAdviseATornCheckpointThatIsFurther) {
-    const Folder torn, again;
-    const char* const name = "epoch-0003.safetensors";
-    EXPECT_EQ(notes_of_latest(torn, name, "A newer checkpoint can't be used"), 1);
-    EXPECT_EQ(notes_of_latest(again, name, "is further by its number"), 0);
-}
-TEST(Resuming, SaysWhereTheLatestIsNotTheFurthest) {
+TEST(Resuming, GoesOnWhereAFurtherCheckpointIsTorn) {
     const Folder folder;
-    for (int i = 0; i < 2; ++i)  // as a copy may leave it; the note is kept, and said once
-        EXPECT_EQ(notes_of_latest(folder, "epoch-0001.safetensors",
-                                  "'epoch-0001.safetensors' is the latest checkpoint by its time, "
-                                  "and 'epoch-0003.safetensors' is further"),
-                  1);
+    auto world = threads(2);
+    const auto o = three_epochs(folder, "epoch-0003.safetensors");
+    const auto newest = std::filesystem::last_write_time(folder / "epoch-0003.safetensors");
+    write_text(folder / "epoch-0003.safetensors", "torn");
+    std::filesystem::last_write_time(folder / "epoch-0003.safetensors", newest);
+    const auto notes = Plain(o).train(world, images()).notes;
+    EXPECT_EQ(
+        std::ranges::count_if(
+            notes, [](const auto& n) { return n.find("A newer checkpoint can't be used") == 0; }),
+        1);
+}
+/// As a copy of a folder may leave it: nothing is done twice, and nothing written over.
+TEST(Resuming, RefusesALatestThatIsNotTheFurthestOfItsRun) {
+    const Folder folder;
+    auto o = three_epochs(folder, "epoch-0001.safetensors");
+    const std::string third = read_text(folder / "epoch-0003.safetensors");
+    const std::string refused = trouble<Plain>(o);
+    EXPECT_TRUE(holds(refused, "the newest checkpoint by its time is 'epoch-0001.safetensors'",
+                      "but 'epoch-0003.safetensors' of the same run is further",
+                      "name that one as 'resume'"))
+        << refused;
+    EXPECT_EQ(read_text(folder / "epoch-0003.safetensors"), third);
+    o.resume = folder / "epoch-0003.safetensors";
+    o.epochs = 4;
+    EXPECT_EQ(trouble<Plain>(o), "no error");
+}
+TEST(Resuming, GoesOnFromTheLatestBesideAFurtherOneOfAnotherRun) {
+    const Folder folder;
+    auto o = three_epochs(folder, "epoch-0003.safetensors");
+    o.resume.clear();
+    o.seed += 1;
+    o.epochs = 1;
+    EXPECT_EQ(trouble<Plain>(o), "no error");  // its epoch-0001 is the newest
+    o.resume = "latest";
+    o.epochs = 2;
+    std::filesystem::last_write_time(
+        folder / "epoch-0001.safetensors",
+        std::filesystem::last_write_time(folder / "epoch-0003.safetensors") +
+            std::chrono::seconds(10));
+    EXPECT_EQ(trouble<Plain>(o), "no error");
 }
 TEST(Resuming, SaysThatARunWithGradientsInFlightHasEnded) {
     const Folder folder;

@@ -155,25 +155,41 @@ GX_COLD GX_DECL std::vector<std::string> warnings_of(const std::filesystem::path
         folder.string(), files.size(), files.size() == 1 ? "" : "s", first)};
 }
 
-/// The name of the checkpoint beside `file` that is older and by its number furthest, where that is
-/// further than `c`, which `file` holds; else "".
-GX_COLD GX_DECL std::string further_than(const Checkpoint& c, const std::filesystem::path& file) {
+/// Whether a run with these sources, seed and policies has written it.
+GX_COLD GX_DECL bool is_of_such_a_run(const Run& run, const Checkpoint& c) {
+    return c.composition == run.composition.name && c.seed == run.options.seed &&
+           c.images == run.data.train.count() && c.data_hash == run.data_hash;
+}
+
+/// Refuses `c`, which `file` holds, as the latest where an older checkpoint of its folder is of the
+/// same run and further, as in a folder that was copied: steps would be done twice, and written
+/// over it.
+GX_COLD GX_DECL void expect_furthest(const Run& run, const Checkpoint& c,
+                                     const std::filesystem::path& file) {
     std::error_code gone;
     const auto time = std::filesystem::last_write_time(file, gone);
     std::string furthest;
-    std::int64_t most = 0;
+    std::int64_t most = c.step;
     for (const auto& entry : checkpoint_files(file.parent_path())) {
         if (entry.last_write_time(gone) >= time || gone) continue;  // newer ones can't be used
         const std::string name = entry.path().filename().string();
-        const bool of_epoch = name.starts_with("epoch-");
-        const char* const digits = name.c_str() + name.find('-') + 1;
-        const std::int64_t number = std::strtoll(digits, nullptr, 10);
-        const std::int64_t beyond = number - (of_epoch ? std::int64_t{c.epoch} : c.step);
-        if (beyond <= 0 || (!furthest.empty() && beyond <= most)) continue;
-        most = beyond;
-        furthest = name;
+        const std::int64_t from = name.starts_with("epoch-") ? std::int64_t{c.epoch} : c.step;
+        if (std::strtoll(name.c_str() + name.find('-') + 1, nullptr, 10) <= from) continue;
+        try {
+            const Checkpoint other = read_checkpoint(entry.path(), run.graph());
+            if (other.step <= most || !is_of_such_a_run(run, other)) continue;
+            most = other.step;
+            furthest = name;
+        } catch (const Error&) {  // one that can't be used is no better
+        }
     }
-    return furthest;
+    if (furthest.empty()) return;
+    throw Error("gx: this run can't start: resume is 'latest', and in '" +
+                file.parent_path().string() + "' the newest checkpoint by its time is '" +
+                file.filename().string() + "' (step " + std::to_string(c.step) + "), but '" +
+                furthest + "' of the same run is further (step " + std::to_string(most) +
+                "). If the folder was copied name that one as 'resume'; to do these steps again "
+                "name the newest, or move the further one away.");
 }
 
 GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sources& data,
@@ -235,13 +251,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                         "newest: " +
                         found.errors[0] + " To begin anew name another 'output'.");
         o.resume = std::move(found.file);
-        if (found.checkpoint)
-            if (const std::string further = further_than(*found.checkpoint, o.resume);
-                !further.empty())
-                damaged.push_back("'" + o.resume.filename().string() +
-                                  "' is the latest checkpoint by its time, and '" + further +
-                                  "' is further by its number. If the folder was copied, name that "
-                                  "one as 'resume'.");
+        if (found.checkpoint) expect_furthest(run, *found.checkpoint, o.resume);
         for (const std::string& error : found.errors)
             damaged.push_back("A newer checkpoint can't be used: " + error);
     }
@@ -379,9 +389,7 @@ GX_COLD GX_DECL std::vector<std::filesystem::path> to_go_back_to(const Run& run,
 /// have failed to take its place.
 GX_COLD GX_DECL std::string flaw_of(const Run& run, const Checkpoint& c) {
     if (run.resume && c.step <= run.resume->step) return "";  // that it began with, or before it
-    const bool own = c.composition == run.composition.name && c.seed == run.options.seed &&
-                     c.images == run.data.train.count() && c.data_hash == run.data_hash &&
-                     c.options == run.composition.choices;
+    const bool own = is_of_such_a_run(run, c) && c.options == run.composition.choices;
     return own ? "" : "is of another run, which has used the same folder";
 }
 
