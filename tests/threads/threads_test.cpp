@@ -349,6 +349,12 @@ TEST(Threads, RefusesAPlacementWithoutRanksOrOfTooMany) {
     EXPECT_EQ(refusal({65536, 65536}),
               "placement has 65536 machines of 65536 ranks: at most 2147483647 ranks are counted");
     EXPECT_EQ(refusal({2, 3}), "");
+    const int one[]{0};
+    const gx::NodeMap none, uneven{.node = one};
+    EXPECT_EQ(refusal({0, 0, &none}),
+              "placement.nodes names machines of 0 ranks, and places on them of 0: give both of "
+              "each rank, and at least 1 rank");
+    EXPECT_EQ(refusal({0, 0, &uneven}).find("placement.nodes names machines of 1 ranks"), 0u);
 }
 TEST(ThreadsDeathTest, EventsOfAnotherStreamBreakTheContract) {
     gx::Event theirs[2];

@@ -36,7 +36,7 @@ struct [[nodiscard]] Delivery {
     enum class Outcome : unsigned char {
         complete,   ///< everything arrived
         timed_out,  ///< `peer` sent nothing before the deadline, or has left without it
-        lost,       ///< the process of `peer` ended, or its connection did, before its function
+        lost,       ///< the process or connection of `peer` ended before its function returned
         cancelled,  ///< another rank failed first, and the world is stopping
         corrupted   ///< the checksum of a message from `peer` differs
     };

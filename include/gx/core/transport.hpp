@@ -115,8 +115,9 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 /// Threads: one endpoint may be used from several threads as long as their channels differ.
 /// Errors: a wait that meets its deadline returns `timed_out` and names the peer; so does one that
 ///         only ranks could complete whose functions have returned; one for a rank whose process
-///         has ended returns `lost` at once, where ranks are processes. wait_any goes on while one
-///         of its requests can still complete.
+///         has ended returns `lost` at once, where ranks are processes (StreamOrdered transports:
+///         `timed_out`, with the same rank). wait_any goes on while one of its requests can still
+///         complete.
 ///
 /// Optional: working_on(operation)  sets the operation that the next messages belong to, until the
 ///           next call. Processes report a lost rank with it; faults of a simulated cluster strike

@@ -227,13 +227,10 @@ GX_DECL bool Mesh::resolved(std::span<const Request> requests, Arrival& arrival,
     if (lost && stop_.reason == Reason::lost && !link(stop_.rank).ended && !drained) return false;
     const auto index = lost ? static_cast<std::size_t>(found - requests.begin()) : 0;
     const std::uint32_t id = requests[index].id;
-    const bool late = timed_out_ == id;
     using Outcome = Delivery::Outcome;
-    arrival = {index,
-               {lost   ? outcome
-                : late ? Outcome::timed_out
-                       : Outcome::cancelled,
-                stop_.rank}};
+    // A rank that it waits for through others is found by the deadline of this wait, too.
+    const bool found_late = timed_out_ == id && outcome == Outcome::timed_out;
+    arrival = {index, {lost || found_late ? outcome : Outcome::cancelled, stop_.rank}};
     withdraw(id);
     return true;
 }

@@ -1,6 +1,7 @@
 // expect_ranks: the check of a Placement that the user has written.
 #pragma once
 
+#include <cstddef>  // size_t
 #include <cstdint>  // int64_t
 #include <limits>   // int
 #include <string>   // sentences
@@ -13,7 +14,15 @@ namespace gx::detail {
 
 /// Errors: gx::Error naming the field of a placement that holds no rank, or more than are counted.
 GX_COLD inline void expect_ranks(const Placement& p) {
-    if (!p.regular()) return;
+    if (!p.regular()) {
+        const std::size_t ranks = p.nodes->node.size();
+        if (ranks == 0 || p.nodes->local_rank.size() != ranks)
+            throw Error("placement.nodes names machines of " + std::to_string(ranks) +
+                        " ranks, and places on them of " +
+                        std::to_string(p.nodes->local_rank.size()) +
+                        ": give both of each rank, and at least 1 rank");
+        return;
+    }
     const auto check = [](const char* field, int value) {
         if (value < 1)
             throw Error(std::string("placement.") + field + " is " + std::to_string(value) +

@@ -8,6 +8,7 @@
 #include <exception>     // exception
 #include <limits>        // largest batch
 #include <new>           // bad_alloc
+#include <random>        // names of files
 #include <stdexcept>     // length_error
 #include <system_error>  // error_code
 #include <vector>        // counts
@@ -40,7 +41,9 @@ GX_COLD GX_DECL void check_folder(Problems& problems, const std::filesystem::pat
     problems.collect([&] {
         std::error_code error;
         std::filesystem::create_directories(folder, error);
-        const auto probe = folder / (".gx-probe-" + std::to_string(::getpid()));
+        // other hosts may share the folder, and have a process of this number
+        const auto probe =
+            folder / fmt::format(".gx-probe-{}-{:08x}", ::getpid(), std::random_device()());
         try {
             if (error) throw Error(error.message() + ".");
             write_file(probe, "");

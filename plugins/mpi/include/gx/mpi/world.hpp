@@ -9,6 +9,7 @@
 #include <optional>    // a thread
 #include <utility>     // move
 
+#include <gx/core/contract.hpp>      // GX_EXPECT
 #include <gx/core/function_ref.hpp>  // FunctionRef
 #include <gx/core/stream.hpp>        // Task, Event
 #include <gx/core/units.hpp>         // Nanoseconds
@@ -102,7 +103,9 @@ public:
         return {++done_, options_.id};
     }
     void wait(Event event) {
-        if (worker_) worker_->wait(event);
+        if (worker_) return worker_->wait(event);
+        GX_EXPECT(event.sequence == 0 || (event.stream == options_.id && event.sequence <= done_),
+                  "this event is not of this stream: wait for what its enqueue() has returned");
     }
     void drain() {
         if (worker_) worker_->drain();

@@ -311,9 +311,7 @@ GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late)
         in_mpi([&] { (void)MPI_Cancel(&mine.request); });
     mine.request = MPI_REQUEST_NULL;  // its slot is not used again: MPI may still write there
     return {lost ? static_cast<std::size_t>(found - requests.begin()) : 0,
-            {lost   ? outcome
-             : late ? Outcome::timed_out
-                    : Outcome::cancelled,
+            {lost || (late && outcome == Outcome::timed_out) ? outcome : Outcome::cancelled,
              cause.rank}};
 }
 

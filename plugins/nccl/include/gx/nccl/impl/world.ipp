@@ -4,15 +4,17 @@
 #include <algorithm>  // find
 #include <string>     // sentences
 
-#include <gx/core/error.hpp>  // Error
-#include <gx/cuda/error.hpp>  // device_count
-#include <gx/nccl/error.hpp>  // expect_version
-#include <gx/nccl/world.hpp>  // the declarations
+#include <gx/core/detail/expect_ranks.hpp>  // expect_ranks
+#include <gx/core/error.hpp>                // Error
+#include <gx/cuda/error.hpp>                // device_count
+#include <gx/nccl/error.hpp>                // expect_version
+#include <gx/nccl/world.hpp>                // the declarations
 
 namespace gx::nccl {
 
 GX_DECL void expect_possible(const WorldOptions& o) {
     gx::detail::threads::expect_deadline(o.deadline);
+    gx::detail::expect_ranks(o.placement);
     const int ranks = o.placement.ranks(), gpus = cuda::device_count();
     expect_version();
     const std::string world = "an nccl::World of " + std::to_string(ranks) + " ranks";
