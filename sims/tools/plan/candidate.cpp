@@ -1,11 +1,10 @@
 #include <tools/plan/candidate.hpp>
 
-#include <algorithm>  // sort
-#include <limits>     // infinity
-#include <numeric>    // iota
-#include <utility>    // move
+#include <limits>  // infinity
 
 #include <fmt/core.h>  // sentences
+
+#include <tools/common/stable_sort.hpp>  // stable_sort
 
 namespace gx::tools::plan {
 
@@ -52,20 +51,7 @@ bool faster_first(const Candidate& a, const Candidate& b) {
     return dollars_of(a) < dollars_of(b);
 }
 
-/// The fastest first; equal ones stay in their order. (Clang calls libstdc++'s stable_sort
-/// deprecated.)
-void sort_by_speed(std::vector<Candidate>& candidates) {
-    std::vector<std::size_t> order(candidates.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        const Candidate &x = candidates[a], &y = candidates[b];
-        return faster_first(x, y) || (!faster_first(y, x) && a < b);
-    });
-    std::vector<Candidate> sorted;
-    sorted.reserve(candidates.size());
-    for (const std::size_t i : order) sorted.push_back(std::move(candidates[i]));
-    candidates = std::move(sorted);
-}
+void sort_by_speed(std::vector<Candidate>& candidates) { stable_sort(candidates, faster_first); }
 
 std::string beyond_limits(const Candidate& o, const Job& job) {
     if (!o.infeasible.empty()) return o.infeasible;

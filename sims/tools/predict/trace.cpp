@@ -1,14 +1,15 @@
 #include <tools/predict/trace.hpp>
 
-#include <algorithm>  // sort
+#include <algorithm>  // max
 #include <cstdlib>    // atoi
 #include <map>        // launches
 #include <set>        // sizes of gradients
 
 #include <fmt/core.h>  // format
 
-#include <gx/core/error.hpp>      // Error
-#include <tools/common/json.hpp>  // Json, parse_json
+#include <gx/core/error.hpp>             // Error
+#include <tools/common/json.hpp>         // Json, parse_json
+#include <tools/common/stable_sort.hpp>  // stable_sort
 
 namespace gx::tools::predict {
 
@@ -77,8 +78,7 @@ std::vector<Event> events_of(const Json& file) {
             v.elements = elements_of(*args);
         }
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Event& a, const Event& b) { return a.begin < b.begin; });
+    stable_sort(all, [](const Event& a, const Event& b) { return a.begin < b.begin; });
     return all;
 }
 
@@ -93,9 +93,8 @@ Event median_step(const std::vector<Event>& all, const std::string& file) {
                     ": no 'ProfilerStep#' event, so no step is marked: profile with "
                     "schedule=torch.profiler.schedule(...), and call step() of the profiler "
                     "after each training step");
-    std::stable_sort(steps.begin(), steps.end(), [](const Event& a, const Event& b) {
-        return a.end - a.begin < b.end - b.begin;
-    });
+    stable_sort(steps,
+                [](const Event& a, const Event& b) { return a.end - a.begin < b.end - b.begin; });
     return steps[(steps.size() - 1) / 2];
 }
 
