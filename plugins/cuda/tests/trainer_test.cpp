@@ -196,7 +196,7 @@ struct Losing {
     struct Options {
         float peak_rate = 0.1f;
     };
-    static constexpr std::string_view name = "Losing";
+    [[maybe_unused]] static constexpr std::string_view name = "Losing";
     explicit Losing(Options o) : options(o) {}
     [[nodiscard]] float rate(Step t) const {
         if (is_lost && t == 3) throw Lost{};  // with work queued
