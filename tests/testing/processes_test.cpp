@@ -211,11 +211,13 @@ TEST_F(ProcessesShare, MemoryThatIsUsedAgainIsZeroAndAPartHasAnEnd) {
 TEST_F(ProcessesShare, ARankThatDoesNotComeIsNamed) {
     enum Way { leaves, dies, throws, waits };
     using Case = std::pair<Way, bool>;
-    for (const auto& [way, by_last] : {Case{leaves, false}, Case{dies, false}, Case{throws, false},
-                                       Case{waits, false}, Case{dies, true}, Case{waits, true}}) {
+    for (const Case& one : {Case{leaves, false}, Case{dies, false}, Case{throws, false},
+                            Case{waits, false}, Case{dies, true}, Case{waits, true}}) {
+        const auto way = one.first;
+        const bool by_last = one.second;
         const Shared<std::array<Delivery, 3>> seen;
         const auto deadline = std::chrono::milliseconds(way == waits ? 200 : 3'600'000);
-        (void)error_of_run([&, way = way, by_last = by_last] {
+        (void)error_of_run([&] {
             Processes<3>({.deadline = deadline}).run([&](auto& rank) {
                 int mine = 0;
                 const auto share = [&, last = by_last](auto work) {

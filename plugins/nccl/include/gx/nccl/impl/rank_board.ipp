@@ -1,7 +1,7 @@
 // RankBoard: counts, and the ranks that they point to.
 #pragma once
 
-#include <algorithm>  // find_if, stable_sort
+#include <algorithm>  // find_if, sort
 #include <numeric>    // iota
 #include <sstream>    // rows
 
@@ -61,7 +61,7 @@ GX_DECL int RankBoard::part(int ledger, int split, int color) {
     std::vector<int> ranks;  // of `ledger`
     for (int r = 0; r < std::ssize(d.places); ++r)
         if (d.places[detail::at(r)].color == color) ranks.push_back(r);
-    std::ranges::stable_sort(ranks, {}, [&](int r) { return d.places[detail::at(r)].key; });
+    std::ranges::sort(ranks, {}, [&](int r) { return std::pair(d.places[detail::at(r)].key, r); });
     for (int& r : ranks) r = at(ledger).members[detail::at(r)];
     const std::string name =
         at(ledger).name + "/" + std::to_string(split) + ":" + std::to_string(color);
