@@ -97,6 +97,9 @@ public:
     /// ended too. Returns false where `limit` passes first. A member whose root is lost returns at
     /// once.
     [[nodiscard]] bool end(Duration limit);
+    /// The same: the root waits for `limit`. A member waits while no cause is known, as others may
+    /// have much to do; from then on twice the limit, so that a root that hangs does not hold it.
+    [[nodiscard]] bool await_end(Duration limit);
     /// Root: ends the others' end(), though not all have left.
     void end_now();
 

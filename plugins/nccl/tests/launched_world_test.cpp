@@ -292,24 +292,27 @@ TEST_F(LaunchedWorld, AProcessThatNeverRunsIsNamedByAllOthers) {
 }
 /// It goes on elsewhere, and has not come to the messages that the others wait for.
 TEST_F(LaunchedWorld, AProcessThatHangsIsNamedByAllOthers) {
-    const Shared<std::atomic<int>> ended_others;
-    in_step = [&](int rank, int step) {
-        while (rank == 1 && step == 4 && *ended_others < 2) std::this_thread::yield();
-    };
     const Split data = images();
-    const Ended ended =
-        launch(3, {.deadline = std::chrono::seconds(2)}, [&](const LaunchedOptions& launched) {
-            nccl::LaunchedWorld<Failing> world(launched);
-            try {
-                (void)Plain({.batch = 3, .epochs = 2}).train(world, data);
-            } catch (const LostRank&) {
-                ++*ended_others;
-                throw;
-            }
-        });
-    for (const int r : {0, 2})
-        EXPECT_TRUE(holds(ended.errors[static_cast<std::size_t>(r)], ", step 4, bucket ",
-                          "operation ", ": rank 1 timed out"));
+    for (const int hangs : {0, 1}) {
+        const Shared<std::atomic<int>> ended_others;
+        in_step = [&](int rank, int step) {
+            while (rank == hangs && step == 4 && *ended_others < 2) std::this_thread::yield();
+        };
+        const Ended ended =
+            launch(3, {.deadline = std::chrono::seconds(2)}, [&](const LaunchedOptions& launched) {
+                nccl::LaunchedWorld<Failing> world(launched);
+                try {
+                    (void)Plain({.batch = 3, .epochs = 2}).train(world, data);
+                } catch (const LostRank&) {
+                    ++*ended_others;
+                    throw;
+                }
+            });
+        for (const int r : {0, 1, 2})
+            EXPECT_TRUE(r == hangs ||
+                        holds(ended.errors[static_cast<std::size_t>(r)], ", step 4, bucket ",
+                              "operation ", ": rank " + std::to_string(hangs) + " timed out"));
+    }
 }
 TEST_F(LaunchedWorld, MessagesOfUnequalLengthsAreNamedOnBothSides) {
     const Ended ended = launch(2, {}, [](const LaunchedOptions& o) {
@@ -423,7 +426,8 @@ TEST_F(LaunchedWorld, AnAddressThatIsNotReachedIsNamed) {
     EXPECT_TRUE(holds(refused(),
                       "rank 1 of 2, started by torchrun: address 'tcp:127.0.0.1:1' can't be "
                       "reached: Connection refused",
-                      "MASTER_ADDR names the host of rank 0, and GX_PORT a port"));
+                      "MASTER_ADDR names the host of rank 0, and GX_PORT a port",
+                      "if rank 0 has ended, look at its own error"));
     o.launch.address = "tcp:no.such.host.invalid:1";
     EXPECT_TRUE(holds(refused(), "host 'no.such.host.invalid' is not known", "MASTER_ADDR"));
     coordination::Listener taken("tcp:127.0.0.1:0");
@@ -434,8 +438,9 @@ TEST_F(LaunchedWorld, AnAddressThatIsNotReachedIsNamed) {
     EXPECT_TRUE(holds(refused(), "at address '" + taken.address() + "', rank 0 is lost: "));
     o.launch.rank = 0;
     o.launch.listens = taken.address();
-    EXPECT_TRUE(
-        holds(refused(), "rank 0 of 2, started by torchrun: address ", "in use", "GX_PORT"));
+    const std::string of_root = refused();
+    EXPECT_TRUE(holds(of_root, "rank 0 of 2, started by torchrun: address ", "in use", "GX_PORT"));
+    EXPECT_EQ(of_root.find("if rank 0 has ended"), of_root.npos) << of_root;
     o.deadline = std::chrono::seconds(0);
     EXPECT_TRUE(holds(refused(), "deadline is 0 ns"));
 }

@@ -199,6 +199,17 @@ GX_DECL bool Session::end(Duration limit) {
     return changed_.wait_for(lock, limit, done);
 }
 
+GX_DECL bool Session::await_end(Duration limit) {
+    {
+        std::unique_lock lock(mutex_);
+        if (!coordinator_) {
+            changed_.wait(lock, [&] { return over() || member_.cause().stopped(); });
+            limit = saturating_sum(limit, limit);
+        }
+    }
+    return end(limit);
+}
+
 GX_DECL bool Session::over() const {
     if (!coordinator_) return member_.ended() || root_lost_.has_value();
     return coordinator_->ended() && member_.ended() && (keeps_connections() || all_closing());

@@ -246,14 +246,14 @@ GX_DECL void Meeting::run(FunctionRef<void(RankBoard&, const ncclUniqueId&)> ran
     coordination::throw_first(*session_, own.first_error);
 }
 
-/// Waits for the other ranks; the root at most a deadline, since a rank may hang.
+/// Waits for the other ranks; behind a cause at most two deadlines.
 GX_DECL void Meeting::leave() {
     if (std::exchange(left_, true)) return;
     if (mesh_) mesh_->leave();
     session_->leave();
-    const bool is_root = session_->rank() == 0;
-    const bool all = session_->end(is_root ? options_.deadline : coordination::Duration::max());
-    if (!all && session_->cause().is_loss()) session_->end_now();
+    // A rank may hang, the root too, which then ends nobody.
+    const bool all = session_->await_end(options_.deadline), is_root = session_->rank() == 0;
+    if (!all && is_root && session_->cause().is_loss()) session_->end_now();
     session_->on_note({});
     mesh_.reset();
 }
