@@ -286,6 +286,7 @@ TEST(AveragePoolDeathTest, WantsWindowsOnItsInput) {
     wrong([](PoolShape& s) { s.window.pad_width = 1; });
     wrong([](PoolShape& s) { s.window.height = 5; });
     wrong([](PoolShape& s) { s.output.channels = 1; });
+    wrong([](PoolShape& s) { s.input.channels = s.output.channels = 0; });
     EXPECT_DEATH(cuda::average_pool<fp32>(stream, good, x, less), "whole images");
     EXPECT_DEATH(cuda::average_pool_backward<fp32>(stream, good, y, less), "whole images");
 }

@@ -189,6 +189,7 @@ TEST(SpaceToDepth, IsOfAFirstConvolutionOfStrideTwo) {
     EXPECT_FALSE(of({3, 224, 224}, stem, true)) << "two readers";
     EXPECT_FALSE(of({3, 223, 224}, stem));
     EXPECT_FALSE(of({3, 224, 223}, stem));
+    EXPECT_TRUE(of({4, 224, 224}, stem));
     EXPECT_FALSE(of({5, 224, 224}, stem)) << "channels";
     EXPECT_FALSE(of({3, 224, 224}, {16, Window::square(7, 1, 3)})) << "stride";
     EXPECT_FALSE(of({4, 224, 224}, {16, Window::square(7, 2, 3), 2})) << "groups";

@@ -386,6 +386,20 @@ TEST(RankBoard, NamesWhoComputesWhereNobodyOwesAnything) {
     EXPECT_EQ(board.suspect(0, 0), 2);
     board.takes_part(0, 0);
     EXPECT_EQ(board.suspect(0, 0), 1) << "a debt comes first";
+    nccl::RankBoard other(3, [](int) {});
+    for (int r = 0; r < 3; ++r) other.joins(0, r);
+    other.computes(2, true);
+    other.takes_part(0, 1);
+    EXPECT_EQ(other.suspect(0, 1), 0) << "also where rank 0 owes it";
+}
+/// Nobody owes rank 1 anything, nobody computes, and rank 2 waits for rank 0.
+TEST(RankBoard, NamesWhoOwesOthers) {
+    for (const int owes : {0, 1}) {
+        nccl::RankBoard board(3, [](int) {});
+        for (int r = 0; r < 3; ++r) board.joins(0, r);
+        board.receives(0, 2, owes);
+        EXPECT_EQ(board.suspect(0, 1 - owes), owes);
+    }
 }
 TEST(RankBoard, AsksWhoIsWell) {
     nccl::RankBoard board(3, [](int) {});
