@@ -152,6 +152,23 @@ TEST(NcclWorld, SplitsIntoGroupsThatReduceByThemselves) {
         expect_clean();
     }
 }
+TEST(NcclWorld, ASplitComesBehindTheMessagesBefore) {
+    for (const StreamProgress progress : every_progress) {
+        start(progress, 3);
+        nccl::World<> world({.placement = {2, 1}});
+        world.run([&](auto& rank) {
+            Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+            const auto v = b.template view<cuda::GpuMemory>();
+            const int other = 1 - rank.rank();
+            const QueuedMessage<cuda::GpuMemory> message[]{
+                rank.rank() == 0 ? QueuedMessage<cuda::GpuMemory>{.peer = other, .out = v}
+                                 : QueuedMessage<cuda::GpuMemory>{.peer = other, .in = v}};
+            rank.transport().exchange(message);
+            EXPECT_EQ(rank.transport().split(0, rank.rank()).ranks(), 2);
+        });
+        expect_clean();
+    }
+}
 TEST(NcclWorld, ARankThatDoesNotSplitIsNamed) {
     start(StreamProgress::late, 1);
     nccl::World<> world({.placement = {3, 1}});

@@ -403,6 +403,11 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
         if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
             n.r.stop("ncclCommSplit by " + parent.name + ": color " + std::to_string(color) +
                      ". Give one from 0, or NCCL_SPLIT_NOCOLOR.");
+        for (const auto& [stream, point] : parent.ends)
+            if (!Runtime::reached(point))
+                n.r.stop("ncclCommSplit by " + parent.name +
+                         " while operations of it are outstanding, with which it may deadlock. "
+                         "Wait for them first.");
         n.acquire(parent, "ncclCommSplit");
         Nccl::release(parent);
         return divide(n, "ncclCommSplit", parent, newcomm, config, Join::Kind::split, parent.ranks,

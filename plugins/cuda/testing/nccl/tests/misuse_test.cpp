@@ -350,6 +350,15 @@ TEST_F(NcclMisuse, TwoCommunicatorsInOneOrderOrInAGpuThatHoldsBothDoNotWait) {
 
 // ---- Captures --------------------------------------------------------------------------------
 
+TEST_F(NcclMisuse, ASplitBesideOutstandingOperations) {
+    const auto s = sentence([](Ranks& a, auto& x) {
+        ok(sum(a, 0, x[0]));  // it waits for that of rank 1
+        ncclComm_t part = nullptr;
+        (void)ncclCommSplit(a.comm(0), 0, 0, &part, nullptr);
+    });
+    expect_has(s,
+               "ncclCommSplit by rank 0 of communicator 1 while operations of it are outstanding");
+}
 TEST_F(NcclMisuse, CallsThatCannotBeCaptured) {
     const auto in_capture = [](auto f) {
         return sentence([&](Ranks& a, auto&) {
