@@ -113,7 +113,8 @@ if(nvcc)
   begin_clock()
   foreach(source IN LISTS sources)
     run("nvcc: ${source}" ${nvcc} -std=c++20 -O3 --expt-relaxed-constexpr -fmad=false
-        -Werror all-warnings -Xptxas -v ${codes} ${includes} -c ${source} -o ${PLACE}/nvcc.o)
+        -Werror all-warnings -Xptxas -v ${codes} ${includes} -fatbin ${source}
+        -o ${PLACE}/nvcc.fatbin)  # the host's half is what the emulation compiles
     check_resources("${text}")
   endforeach()
   print_clock("nvcc for ${wanted}")
