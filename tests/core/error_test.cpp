@@ -26,11 +26,13 @@ TEST(LostRank, SaysHowTheOtherRankIsMissing) {
     using Outcome = gx::Delivery::Outcome;
     const std::string head = "rank 0, step 4, bucket 1 of 3, operation all-reduce: rank 2 ";
     EXPECT_EQ(gx::LostRank(where, {Outcome::lost, 2}).what(),
-              head + "is lost: its process, host or connection ended. Look at that rank's own "
-                     "error, then go on from the last checkpoint.");
+              head +
+                  "is lost: its process, host or connection ended. Look at that rank's own "
+                  "error, then go on from the last checkpoint.");
     EXPECT_EQ(gx::LostRank(where, {Outcome::timed_out, 2}).what(),
-              head + "timed out. Look at that rank's own error, or, if it has none, at the "
-                     "deadline, then go on from the last checkpoint.");
+              head +
+                  "timed out. Look at that rank's own error, or, if it has none, at the "
+                  "deadline, then go on from the last checkpoint.");
 }
 
 }  // namespace
