@@ -120,13 +120,17 @@ GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned o
 GX_DECL void AtomicFile::remove_left(const std::string& name) {
     constexpr int flags = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     struct stat file{};
-    if (::lstat(name.c_str(), &file) != 0 && errno == ENOENT) return;  // it has gone by now
+    if (::lstat(name.c_str(), &file) != 0) {
+        if (errno == ENOENT) return;  // it has gone by now
+        fail("cannot be created");
+    }
     if (!S_ISREG(file.st_mode)) refuse_name(name, "is no regular file");
     int left = ::open(name.c_str(), O_WRONLY | flags);
     const bool writable = left >= 0;
     if (!writable && errno == ENOENT) return;
     if (!writable) left = ::open(name.c_str(), O_RDONLY | flags);  // its owner's alone to write
     if (left < 0 && errno == ENOENT) return;
+    if (left < 0 && errno != EACCES) fail("cannot be created");
     if (left < 0) refuse_name(name, "is another user's");
     // A lock for readers alone may be none: only one that is held shows that nobody writes.
     const bool dead = writable ? take_lock(left) : ::flock(left, LOCK_EX | LOCK_NB) == 0;
@@ -179,8 +183,8 @@ GX_DECL void AtomicFile::commit_temporary() {
     if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
     // Where the file system has no locks another writer may have taken it for a dead one's.
     if (!atomic_file::is_file_of(file_, temporary_)) {
-        temporary_.clear();
-        fail("has lost its temporary file to another writer");
+        ended_ = true;
+        refuse_second_writer(std::exchange(temporary_, {}));
     }
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
     temporary_.clear();
