@@ -1,4 +1,4 @@
-// UpdateTables: what they hold, and that nothing is released while queued work uses it.
+// UpdateTables: what they hold, and that nothing is replaced while queued work uses it.
 #include <gx/cuda/update_tables.hpp>
 
 #include <vector>
@@ -11,59 +11,59 @@
 namespace {
 
 using namespace gx;
-using cuda_testing::expect_clean;
-using cuda_testing::StreamProgress;
 
-constexpr StreamProgress every_progress[] = {StreamProgress::late, StreamProgress::eager,
-                                             StreamProgress::random};
-
-std::vector<unsigned long long> back(cuda::Queue& queue, cuda::UpdateTables& tables,
-                                     std::int64_t count) {
-    std::vector<unsigned long long> there(static_cast<std::size_t>(count * cuda::norm_words));
-    const auto sums = tables.sums().subspan(0, count * cuda::norm_words);
-    Buffer<unsigned long long> copy(&queue.context().memory(), sums.size, "copy");
-    EXPECT_EQ(
-        cudaMemcpyAsync(cuda::GpuMemory::open(copy.view<cuda::GpuMemory>()).data, sums.data,
-                        there.size() * sizeof there[0], cudaMemcpyDeviceToDevice, queue.stream()),
-        cudaSuccess);
-    queue.copy_out(ViewIn<const unsigned long long, cuda::GpuMemory>(copy.view<cuda::GpuMemory>()),
-                   std::span(there), {"out"});
+/// Tables are made once, and again for other slices.
+TEST(UpdateTables, AreMadeAgainForOtherSlicesAlone) {
+    cuda_testing::reset({});
+    cuda::DeviceContext gpu(0);
+    cuda::Queue queue(gpu, "compute");
+    std::vector<ParameterSlice> slices{{0, 10, 0}, {16, 5, 1}};
+    const std::vector<float> decays{0.1f, 0};
+    cuda::UpdateTables& tables = queue.update_tables();
+    const auto allocations = [&](auto prepare) {
+        const auto mark = cuda_testing::counters();
+        prepare();
+        return (cuda_testing::counters() - mark).allocations;
+    };
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, decays); }), 3);
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, decays); }), 0);
+    EXPECT_EQ(tables.pieces().size, 2);
+    slices[1].count = 40'000;
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, decays); }), 2);
+    EXPECT_EQ(tables.pieces().size, 3);
+    const std::vector<float> others{0.2f, 0};
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, others); }), 2);
+    const std::vector<char> adapts{1, 0};
+    EXPECT_EQ(allocations([&] { tables.prepare_norms(queue, slices, adapts); }), 5);
+    EXPECT_EQ(allocations([&] { tables.prepare_norms(queue, slices, adapts); }), 0);
+    EXPECT_EQ(allocations([&] { tables.prepare(queue, slices, others); }), 2);
+    slices[1].parameter = 2;
+    EXPECT_DEATH(tables.prepare(queue, slices, others), "a parameter of the reserved graph");
     EXPECT_TRUE(queue.wait(queue.record()).complete());
-    return there;
 }
-
-TEST(UpdateTables, SumsThatGrowWaitForTheWorkOnThoseBefore) {
-    for (const StreamProgress progress : every_progress) {
-        cuda_testing::reset({.seed = 1, .progress = progress, .devices = 1});
-        {
-            cuda::DeviceContext gpu(0);
-            cuda::Queue queue(gpu, "compute");
-            cuda::UpdateTables tables;
-            tables.prepare_sums(queue, 1);
-            fill(queue.stream(), tables.sum(), 7ull);  // queued
-            tables.prepare_sums(queue, 3);
-            fill(queue.stream(), tables.sums(), 5ull);
-            for (const auto x : back(queue, tables, 3)) EXPECT_EQ(x, 5u);
-        }
-        expect_clean();
-    }
-}
-TEST(UpdateTables, SumsThatAreEnoughStay) {
-    cuda_testing::reset({.seed = 1, .progress = StreamProgress::late, .devices = 1});
-    {
-        cuda::DeviceContext gpu(0);
-        cuda::Queue queue(gpu, "compute");
-        cuda::UpdateTables tables;
-        tables.prepare_sums(queue, 3);
-        fill(queue.stream(), tables.sums(), 5ull);
-        for (const std::int64_t count : {1, 3}) tables.prepare_sums(queue, count);
-        for (const auto x : back(queue, tables, 3)) EXPECT_EQ(x, 5u);
-    }
-    expect_clean();
+/// Memory of sums grows once the kernels that use it have ended.
+TEST(UpdateTables, WaitForWhatUsesTheSumsThatTheyReplace) {
+    cuda_testing::reset({.progress = cuda_testing::StreamProgress::late});
+    cuda::DeviceContext gpu(0);
+    cuda::Queue queue(gpu, "compute");
+    cuda::UpdateTables& tables = queue.update_tables();
+    const auto waits = [&](std::int64_t sums) {
+        const Event used = queue.record();
+        tables.prepare_sums(queue, sums);
+        const auto mark = cuda_testing::counters();
+        return queue.reached(used) && (cuda_testing::counters() - mark).queries == 0;
+    };
+    EXPECT_FALSE(waits(2)) << "there are none yet";
+    EXPECT_FALSE(waits(2)) << "they are large enough";
+    cuda::fill(queue.stream(), tables.sums(), 1ull);
+    EXPECT_TRUE(waits(3));
+    EXPECT_TRUE(queue.wait(queue.record()).complete());
 }
 /// Pieces that queued work reads are not replaced before it is done.
 TEST(UpdateTables, SlicesThatChangeWaitForTheWorkOnThoseBefore) {
-    for (const StreamProgress progress : every_progress) {
+    using cuda_testing::StreamProgress;
+    for (const auto progress :
+         {StreamProgress::late, StreamProgress::eager, StreamProgress::random}) {
         cuda_testing::reset({.seed = 1, .progress = progress, .devices = 1});
         {
             cuda::DeviceContext gpu(0);
@@ -87,23 +87,8 @@ TEST(UpdateTables, SlicesThatChangeWaitForTheWorkOnThoseBefore) {
             EXPECT_TRUE(queue.wait(queue.record()).complete());
             EXPECT_EQ(seen, (std::vector<float>{0.5f, 0.25f}));
         }
-        expect_clean();
+        cuda_testing::expect_clean();
     }
-}
-TEST(UpdateTablesDeathTest, ASliceNamesAParameter) {
-    const auto prepare = [](int parameter) {
-        cuda_testing::reset({.seed = 1, .devices = 1});
-        cuda::DeviceContext gpu(0);
-        cuda::Queue queue(gpu, "compute");
-        cuda::UpdateTables tables;
-        const ParameterSlice slices[]{{.offset = 0, .count = 8, .parameter = parameter}};
-        const float decays[]{0, 0};
-        tables.prepare(queue, slices, decays);
-        EXPECT_TRUE(queue.wait(queue.record()).complete());
-    };
-    prepare(1);
-    EXPECT_DEATH(prepare(2), "a slice names a parameter of the reserved graph");
-    EXPECT_DEATH(prepare(-1), "a slice names a parameter of the reserved graph");
 }
 
 }  // namespace
