@@ -277,62 +277,59 @@ TEST(NcclWorld, AnAsynchronousErrorEndsTheRun) {
                  LostRank);
     expect_clean();
 }
-/// A rank that goes on elsewhere is named at the deadline, by those who wait for it.
+/// Rank `hangs` of two does nothing until the other has given up, which waits for a message of it.
+/// before(rank) and after(rank) are called on the other before and after the message is queued.
+/// Returns what its wait returned, and the error of the run.
+template <class Before, class After>
+std::pair<Delivery, std::string> beside_one_that_hangs(int hangs, Before before, After after) {
+    start(StreamProgress::late, 1);
+    std::atomic<bool> over = false;
+    nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
+    Delivery seen{};
+    const std::string error = error_of([&] {
+        world.run([&](auto& rank) {
+            if (rank.rank() == hangs) {
+                while (!over) std::this_thread::yield();
+                return;
+            }
+            Buffer<std::byte> b(&rank.memory(), 8, "bytes");
+            before(rank);
+            const QueuedMessage<cuda::GpuMemory> in[]{
+                {.peer = hangs, .in = b.template view<cuda::GpuMemory>()}};
+            rank.transport().exchange(in);
+            after(rank);
+            seen = rank.stream().wait(rank.stream().record());
+            over = true;
+            throw LostRank({.rank = rank.rank(), .operation = "waiting"}, seen);
+        });
+    });
+    return {seen, error};
+}
+/// It goes on elsewhere.
 TEST(NcclWorld, ARankThatHangsIsNamedAtTheDeadline) {
     for (const int hangs : {0, 1}) {
-        start(StreamProgress::late, 1);
-        std::atomic<bool> over = false;
-        nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
-        Delivery seen{};
-        const std::string s = error_of([&] {
-            world.run([&](auto& rank) {
-                if (rank.rank() == hangs) {
-                    while (!over) std::this_thread::yield();
-                    return;
-                }
-                Buffer<std::byte> b(&rank.memory(), 8, "bytes");
-                const QueuedMessage<cuda::GpuMemory> in[]{
-                    {.peer = hangs, .in = b.template view<cuda::GpuMemory>()}};
-                rank.transport().exchange(in);
-                seen = rank.stream().wait(rank.stream().record());
-                over = true;
-                throw LostRank({.rank = rank.rank(), .operation = "waiting"}, seen);
-            });
-        });
+        const auto [seen, error] = beside_one_that_hangs(hangs, [](auto&) {}, [](auto&) {});
         EXPECT_EQ(seen.outcome, Delivery::Outcome::timed_out);
         EXPECT_EQ(seen.peer, hangs);
-        EXPECT_TRUE(holds(s, ": rank " + std::to_string(hangs) + " ")) << s;
+        EXPECT_TRUE(holds(error, ": rank " + std::to_string(hangs) + " ")) << error;
         expect_clean();
     }
 }
-/// Where NCCL says that some other rank failed, and before this one's GPU comes to its messages.
+/// NCCL reports a remote error, and the GPU of the rank that waits has not come to its messages.
 TEST(NcclWorld, ARankThatDoesNotAnswerIsNamed) {
     for (const int silent : {0, 1}) {
-        start(StreamProgress::late, 1);
-        std::atomic<bool> over = false;
-        nccl::World<> world({.placement = {2, 1}, .deadline = std::chrono::milliseconds(50)});
-        Delivery seen{};
-        const std::string s = error_of([&] {
-            world.run([&](auto& rank) {
-                if (rank.rank() == silent) {
-                    while (!over) std::this_thread::yield();
-                    return;
-                }
-                Buffer<std::byte> b(&rank.memory(), 8, "bytes");
-                working_on(rank.transport(), {"all-reduce", 0, 0});
+        const auto [seen, error] = beside_one_that_hangs(
+            silent,
+            [](auto& rank) {
                 nccl::Transport& link = rank.transport();
+                working_on(link, {"all-reduce", 0, 0});
                 cuda_testing::enqueue_when(
                     rank.stream().stream(), "work", [&] { return !link.lost().complete(); }, [] {});
-                const QueuedMessage<cuda::GpuMemory> in[]{
-                    {.peer = silent, .in = b.template view<cuda::GpuMemory>()}};
-                rank.transport().exchange(in);
+            },
+            [](auto& rank) {
                 nccl_testing::fail_communicator(rank.transport().communicator(), ncclRemoteError);
-                seen = rank.stream().wait(rank.stream().record());
-                over = true;
-                throw LostRank({.rank = rank.rank(), .operation = "waiting"}, seen);
             });
-        });
-        EXPECT_EQ(seen.peer, silent) << s;
+        EXPECT_EQ(seen.peer, silent) << error;
         expect_clean();
     }
 }
@@ -409,7 +406,7 @@ TEST(RankBoard, NamesWhoComputesWhereNobodyOwesAnything) {
     other.takes_part(0, 1);
     EXPECT_EQ(other.suspect(0, 1), 0) << "also where rank 0 owes it";
 }
-/// Nobody owes rank 1 anything, nobody computes, and rank 2 waits for rank 0.
+/// The rank that asks is owed nothing, no rank computes, and rank 2 waits for a message.
 TEST(RankBoard, NamesWhoOwesOthers) {
     for (const int owes : {0, 1}) {
         nccl::RankBoard board(3, [](int) {});
@@ -574,6 +571,7 @@ TEST(NcclWorld, RefusesWhatCannotRun) {
     EXPECT_TRUE(holds(refused({.placement = {1, 2}, .gpus = {0, 2}}), "sees GPUs 0 to 1"));
     EXPECT_TRUE(holds(refused({.placement = {1, 2}, .gpus = {0, -1}}), "has GPU -1"));
     EXPECT_NE(refused({.placement = {1, 1}, .deadline = std::chrono::seconds(0)}), "");
+    EXPECT_TRUE(holds(refused({.placement = {-1, -1}}), "placement.machines is -1"));
     nccl_testing::set_options({.version = 30001});
     EXPECT_TRUE(holds(refused({.placement = {1, 1}}),
                       "NCCL 3.0.1 is loaded, and gx::nccl was compiled for 2."));

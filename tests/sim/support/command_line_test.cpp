@@ -203,7 +203,7 @@ TEST(RunProgram, ATextThatIsLostIsAnError) {
     EXPECT_EQ(on_a_full_disk([&] { return print(1), 1; }).status, 1);
     EXPECT_EQ(on_a_full_disk([] {}).status, 0);
 }
-/// What is told does not get into the next file that is opened.
+/// Text for standard error does not go into the next file that is opened.
 TEST(RunProgram, KeepsItsTextOutOfFilesWhereAStandardStreamIsClosed) {
     const Folder folder;
     for (const int closed : {0, 1, 2}) {

@@ -70,4 +70,15 @@ TYPED_TEST(OverFarMemory, BitsAreThoseOfThreads) {
     }
 }
 
+TEST(FarWorld, RefusesAPlacementWithoutRanks) {
+    for (const Placement p : {Placement{-1, -2}, {0, 1}}) {
+        try {
+            const FarWorld<> world({.placement = p});
+            FAIL() << p.machines;
+        } catch (const Error& e) {
+            EXPECT_EQ(std::string(e.what()).find("placement.machines is "), 0u) << e.what();
+        }
+    }
+}
+
 }  // namespace
