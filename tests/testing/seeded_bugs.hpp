@@ -152,6 +152,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          agreement},
         {"HideOverflowOfLaterBuckets", "overflow",
          without_pipeline<HideOverflowOfLaterBuckets<R>>(), world, overflow},
+        {"MoveOverflowOfLaterBuckets", "overflow",
+         without_pipeline<MoveOverflowOfLaterBuckets<R>>(), world, overflow},
         {"ClaimCompleteLaterBuckets", "lost rank", without_pipeline<ClaimCompleteLaterBuckets<R>>(),
          world, lost},
         {"ClaimCompleteThirdBucket", "lost rank", without_pipeline<ClaimCompleteThirdBucket<R>>(),

@@ -1,9 +1,10 @@
 // Mutants that go wrong under a loss scale, in later buckets of a gradient, or in a run of skips.
 #pragma once
 
-#include <algorithm>  // copy
+#include <algorithm>  // copy, find_if
 #include <cmath>      // abs, isfinite
 #include <cstdint>    // uint64_t
+#include <utility>    // swap
 #include <vector>     // residuals
 
 #include <gx/reducer/concept.hpp>         // Reducer
@@ -140,6 +141,18 @@ struct HideOverflowOfLaterBuckets : Mutant<R> {
         if (bucket.index > 0)
             for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
         return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: what is not finite moves to the next element, in all buckets but the first.
+template <Reducer R>
+struct MoveOverflowOfLaterBuckets : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (bucket.index == 0) return report;
+        const auto at = std::ranges::find_if(bucket, [](float x) { return !std::isfinite(x); });
+        if (at != bucket.end()) std::swap(*at, at + 1 == bucket.end() ? *bucket.begin() : at[1]);
+        return report;
     }
 };
 

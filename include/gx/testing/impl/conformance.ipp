@@ -162,72 +162,73 @@ GX_DECL void check_arrival(const ReducerUnderTest& r, const AnyWorld& world, std
     }
 }
 
+namespace detail {
+
+/// Reports where the reduced gradients of `rows`, which hold what is not finite, hide it, move it,
+/// or differ from rank to rank.
+GX_DECL void expect_overflow(const ReducerUnderTest& r, const Placement& p, const Rows& rows,
+                             const Rows& reduced, ConformanceReport& report) {
+    const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
+    const auto may_overflow = [&](std::size_t i) {  // on the wire, wherever a reducer divides
+        double sum = 0;
+        for (const auto& row : rows) sum += std::abs(static_cast<double>(row[i]));
+        return sum > static_cast<double>(r.wire.largest_finite);
+    };
+    for (std::size_t rank = 0; rank < reduced.size(); ++rank) {
+        const auto& row = reduced[rank];
+        const std::string where = place(p, row.size(), rank);
+        report.values += std::ssize(row);
+        if (!same_bits(row, reduced[0]))
+            report.add("overflow", where + ": other bits than on rank 0");
+        if (r.accuracy != Accuracy::rounded) {
+            if (all_finite(row))
+                report.add("overflow", where +
+                                           ": all values are finite, and those of a rank were "
+                                           "not. Fix: let NaN and infinities through.");
+            continue;
+        }
+        for (std::size_t i = 0; i < mean.size(); ++i) {
+            const float x = row[i];
+            const bool near = std::abs(static_cast<double>(x) - mean[i]) <= bound[i];
+            if (std::isfinite(mean[i]) ? near || (may_overflow(i) && !std::isfinite(x))
+                                       : !std::isfinite(x))
+                continue;
+            report.add("overflow", where + ", element " + std::to_string(i) + ": " + number(x) +
+                                       ", and the exact mean is " + number(mean[i]));
+        }
+    }
+}
+
+}  // namespace detail
+
 GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                             ConformanceReport& report) {
+    const auto check = [&](const Placement& p, const Rows& rows, std::size_t bucket_elements) {
+        const auto out =
+            detail::reduce(r, world, p, {rows}, report, {.bucket_elements = bucket_elements});
+        detail::expect_overflow(r, p, rows, out.rows[0], report);
+    };
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    constexpr float infinity = std::numeric_limits<float>::infinity();
     for (const Placement p : {Placement{1, 2}, {1, 3}, {2, 4}}) {
         Rows rows = wide_magnitudes(seed, p.ranks(), 12);
         for (auto& row : rows) row[0] = 0.9f * r.wire.largest_finite;
-        rows.back()[3] = -std::numeric_limits<float>::infinity();
-        rows.front()[7] = std::numeric_limits<float>::quiet_NaN();
-        rows.back()[11] = std::numeric_limits<float>::infinity();
-        const auto out = detail::reduce(r, world, p, {rows}, report);
-        const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
-        for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-            const auto& row = out.rows[0][rank];
-            const std::string where = detail::place(p, row.size(), rank);
-            report.values += std::ssize(row);
-            if (!detail::same_bits(row, out.rows[0][0]))
-                report.add("overflow", where + ": other bits than on rank 0");
-            if (r.accuracy != Accuracy::rounded) {
-                if (all_finite(row))
-                    report.add("overflow", where +
-                                               ": all values are finite, though gradients of "
-                                               "two ranks hold infinities and a NaN");
-                continue;
-            }
-            for (std::size_t i = 0; i < mean.size(); ++i) {
-                const float x = row[i];
-                const bool near = std::abs(static_cast<double>(x) - mean[i]) <= bound[i];
-                if (i == 0                   ? !std::isfinite(x) || near
-                    : std::isfinite(mean[i]) ? near
-                                             : !std::isfinite(x))
-                    continue;
-                report.add("overflow", where + ", element " + std::to_string(i) + ": " +
-                                           detail::number(x) + ", and the exact mean is " +
-                                           detail::number(mean[i]));
-            }
-        }
+        rows.back()[3] = -infinity;
+        rows.front()[7] = nan;
+        rows.back()[11] = infinity;
+        for (const std::size_t bucket : {std::size_t{0}, std::size_t{5}}) check(p, rows, bucket);
     }
-    // one bucket alone
+    // one bucket of three alone
     for (const Placement p : {Placement{1, 2}, {1, 3}})
         for (const std::size_t at : {std::size_t{0}, std::size_t{3}, std::size_t{11}}) {
             Rows rows = wide_magnitudes(seed + at, p.ranks(), 12);
-            rows.back()[at] = std::numeric_limits<float>::infinity();
-            const auto out = detail::reduce(r, world, p, {rows}, report, {.bucket_elements = 5});
-            for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-                report.values += std::ssize(rows[rank]);
-                if (!all_finite(out.rows[0][rank])) continue;
-                report.add("overflow", detail::place(p, rows[rank].size(), rank) +
-                                           ": all values are finite, and element " +
-                                           std::to_string(at) +
-                                           " was not on the last rank, in one of three buckets");
-            }
+            rows.back()[at] = infinity;
+            check(p, rows, 5);
         }
     // no finite value anywhere: what remains of a loss that has diverged
     for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}})
-        for (const float bad :
-             {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-            const Rows rows = rows_of(p.ranks(), 12, [&](int, std::uint64_t) { return bad; });
-            const auto out = detail::reduce(r, world, p, {rows}, report);
-            for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-                const auto& row = out.rows[0][rank];
-                report.values += std::ssize(row);
-                if (!all_finite(row)) continue;
-                report.add("overflow", detail::place(p, row.size(), rank) +
-                                           ": all values are finite, and those of all ranks were "
-                                           "not. Fix: let NaN and infinities through.");
-            }
-        }
+        for (const float bad : {nan, infinity})
+            check(p, rows_of(p.ranks(), 12, [&](int, std::uint64_t) { return bad; }), 0);
 }
 
 GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
