@@ -345,6 +345,22 @@ TYPED_TEST(BatchNorm, NormalisesBothTermsWithTheBitsOfEach) {
         }
 }
 
+/// -1e-9 rounds to a negative zero in fp16. It stays one where nothing is added, and a relu leaves
+/// none.
+TEST(BatchNormZeros, KeepTheirSignUnlessThereIsARelu) {
+    for (const int channels : {3, 8})
+        for (const bool relu : {false, true}) {
+            Trial<fp16> run({.rows = 4, .all_rows = 4, .channels = channels, .relu = relu}, 1);
+            run.x.assign(run.x.size(), 0);
+            run.mean.assign(run.mean.size(), 0.0f);
+            run.beta.assign(run.beta.size(), -1e-9f);
+            run.forward(false);
+            EXPECT_TRUE(
+                same_bits(run.y, std::vector<fp16::storage>(run.y.size(), relu ? 0x0000 : 0x8000)))
+                << channels << relu;
+        }
+}
+
 /// The order that batch_norm.cu states, of x and of x * x.
 double sum_of_channel(const Layer& l, const std::vector<double>& x, std::size_t c) {
     const std::size_t rows = static_cast<std::size_t>(l.rows), width = l.width();
@@ -589,6 +605,12 @@ TEST(BatchNormContract, WantsBuffersThatFit) {
     EXPECT_DEATH(empty.forward(false), "a batch norm has rows of channels");
     Trial<fp16> run({.rows = 4, .all_rows = 3, .channels = 5}, 1);
     EXPECT_DEATH(run.forward(true), "whole rows, those of the batch or more");
+    const TestStream stream;
+    const auto evaluate = [&](std::int64_t rows) {  // no memory is there
+        cuda::batch_norm_evaluate<fp16>(stream, {rows, 1}, {}, {.x = {nullptr, rows}}, {});
+    };
+    EXPECT_DEATH(evaluate((1 << 30) + 1), "at most 2\\^30 rows");
+    EXPECT_DEATH(evaluate(1 << 30), "as many parameters");
     run.layer.rows = 3;
     run.gamma.pop_back();
     EXPECT_DEATH(run.forward(false), "as many parameters");

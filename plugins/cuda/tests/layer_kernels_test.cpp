@@ -267,7 +267,7 @@ TEST(Loss, OfLogitsThatAreNotFiniteIsThatOfTheReference) {
     for (const float bad : {INFINITY, -INFINITY, std::nanf("")})
         for (const int at : {0, 2})
             for (const int label : {0, 2, 4})
-                for (const double smoothing : {0.0, 0.1}) {
+                for (const double smoothing : {0.0, 0.1, 1.0}) {
                     Losses<fp32> l{.shape = {.images = 1, .classes = 5, .smoothing = smoothing},
                                    .logits = {1, 3, 2, 4, 4},
                                    .labels = {label}};

@@ -254,6 +254,50 @@ RC_GTEST_PROP(SquaredNorms, AreExact, (std::uint64_t seed)) {
     }
 }
 
+/// Words as sums of ranks and of millions of elements may leave them, and of one word alone: rates
+/// and norms are those of the host's SquaredSum.
+RC_GTEST_PROP(SquaredNorms, AreReadFromWordsWithCarries, (std::uint64_t seed)) {
+    std::mt19937_64 random(seed);
+    cuda::emulation::seed(seed);
+    constexpr std::size_t count = 5, top = SquaredSum::word_count - 2;
+    std::vector<unsigned long long> words(count * cuda::norm_words);
+    std::vector<SquaredSum> sums(count);
+    const auto set = [&](std::size_t sum, std::size_t word) {
+        const std::uint64_t value = random() >> (14 + random() % 40);  // below 2^50
+        words[sum * cuda::norm_words + word] = value;
+        sums[sum].words()[word] = static_cast<double>(value);
+    };
+    set(0, 0);    // of subnormal numbers alone
+    set(1, top);  // of the largest, more than 32 bits of them
+    for (std::size_t sum = 2; sum < count; ++sum)
+        for (std::size_t k = 0; k <= top; ++k) set(sum, k);
+    // Updates whose norms are 1, and 2^60 beside what may be too large for a float.
+    std::vector<unsigned long long> of_updates(words.size());
+    for (std::size_t s = 0; s < count; ++s)
+        of_updates[s * cuda::norm_words + (s == 0 ? 9 : 13)] = s == 0 ? 1 << 10 : 1 << 2;
+    const TestStream stream;
+    const DeviceVector<unsigned long long> of(stream, words), updates(stream, of_updates);
+    const DeviceVector<cuda::UpdateStep> step(stream, std::vector{cuda::UpdateStep{.rate = 1}});
+    const DeviceVector<Flag> adapts(stream, std::vector<Flag>(count, Flag{1}));
+    DeviceVector<float> rates(stream, count), decays(stream, count);
+    cuda::lamb_rates(stream, adapts, of, updates, step, {}, rates, decays);
+    DeviceVector<double> norms(stream, words.size());
+    cuda::store_norms(stream, {}, of, norms);
+    const std::vector<float> got = rates.host();
+    const std::vector<double> stored = norms.host();
+    for (std::size_t s = 0; s < count; ++s) {
+        const double norm = std::sqrt(sums[s].value());
+        RC_ASSERT(got[s] == static_cast<float>(s == 0 ? norm : std::ldexp(norm, -60)));
+        SquaredSum of_stored;
+        for (std::size_t k = 0; k < SquaredSum::word_count; ++k) {
+            const double word = stored[s * cuda::norm_words + k];
+            RC_ASSERT(k == top || word < 0x1p32);
+            of_stored.words()[k] = word;
+        }
+        RC_ASSERT(of_stored == sums[s]);
+    }
+}
+
 /// An update that is not applied changes nothing but, where that counts, its number.
 RC_GTEST_PROP(Optimizers, SkippedUpdatesChangeNothing, (std::uint64_t seed, bool counts_skipped)) {
     Case c(seed, 1);

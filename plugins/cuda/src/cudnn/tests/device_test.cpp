@@ -3,6 +3,7 @@
 #include <gx/cuda/device.hpp>
 
 #include <functional>
+#include <numeric>  // midpoint
 #include <string>
 
 #include <gtest/gtest.h>
@@ -548,6 +549,29 @@ TEST(Device, NamesTheBatchThatFits) {
     cuda_testing::reset({.device_bytes = std::size_t{1} << 19, .check_at_exit = false});
     expect_holds(of_batch(2), {"Not even a batch of 1 fits"});
 }
+/// The least memory that has a batch of 2 is the least of which a batch of 3 says that 2 fit.
+TEST(Device, NamesABatchThatTakesAllMemory) {
+    const Graph g = lower(layer("linear"));
+    const auto error_with = [&](std::size_t bytes, int batch) {
+        cuda_testing::reset({.device_bytes = bytes, .check_at_exit = false});
+        cuda_testing::reset_cudnn({});
+        return error_of([&] { GpuRun run(g, {.batch = batch}); });
+    };
+    const auto least = [](auto has) {
+        std::size_t below = 1 << 10, enough = std::size_t{8} << 20;
+        EXPECT_TRUE(!has(below) && has(enough));
+        while (enough - below > 1) {
+            const std::size_t middle = std::midpoint(below, enough);
+            (has(middle) ? enough : below) = middle;
+        }
+        return enough;
+    };
+    const std::size_t bytes = least([&](std::size_t n) { return error_with(n, 2) == "no error"; });
+    EXPECT_EQ(bytes, least([&](std::size_t n) {
+                  const std::string error = error_with(n, 3);
+                  return error == "no error" || error.ends_with("A batch of 2 fits.");
+              }));
+}
 TEST(Device, SaysWhatAGpuCannotCompute) {
     const Graph g = lower(layer("norm, relu"));
     start(CudnnGpu::v100);
@@ -580,7 +604,7 @@ TEST(DeviceDeathTest, StopsAtBatchesThatItCannotTake) {
         "follows a forward in Mode::train");
     two.labels[1] = 5;
     EXPECT_DEATH((void)run.forward(two.batch(), Mode::train), "label 5: expected 0 to 4");
-    EXPECT_DEATH(GpuRun(g, {.batch = 0}), "at least one image");
+    EXPECT_DEATH(GpuRun(g, {.batch = 0}), "is built for a batch of at least one image");
 }
 
 }  // namespace

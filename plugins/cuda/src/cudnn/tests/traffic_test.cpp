@@ -107,6 +107,23 @@ TEST(StepTraffic, OfGradientsOfABatchNormInFrontOfAConvolutions) {
     EXPECT_TRUE(rows.contains("bn2, backward"));
 }
 
+TEST(StepTraffic, OfStatisticsFrom32ChannelsInEightsOn) {
+    for (const int channels : {24, 32, 36, 40})
+        for (const int outputs : {8, 9}) {
+            GraphBuilder b("convolution", {channels, 4, 4}, 10);
+            (void)b.conv2d(0, {.channels = outputs, .window = Window::square(1)}, "conv");
+            b.softmax_cross_entropy(
+                b.linear(b.flatten(b.global_avg_pool(0, "mean"), "flatten"), 10, true, "fc"), 0,
+                "loss");
+            const Graph graph = std::move(b).finish();
+            const auto takes = device_fusions(graph);
+            const bool in_eights = channels != 36 && outputs == 8;
+            EXPECT_EQ(takes(DnnFusion::statistics, graph.ops[1]), channels >= 32 && in_eights)
+                << channels << " " << outputs;
+            EXPECT_FALSE(takes(DnnFusion::normalized_input, graph.ops[1]));
+        }
+}
+
 // ---- Of any ------------------------------------------------------------------------------------
 
 TEST(StepTraffic, ShrinksWithEachFusion) {
