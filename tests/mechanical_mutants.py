@@ -6,7 +6,7 @@
     tests/mechanical_mutants.py plugins/cuda plugins/nccl --list
 
 Copies the tree, gives each such expression of the plugins' sources (src, and impl/*.ipp) a switch,
-builds the plugins' tests once, and runs each of their cases in a process of its own with one
+builds the plugins' tests once, with the bounds of arrays and containers checked, and runs each of their cases in a process of its own with one
 switch at a time, those that reach it, until one fails, twice in a row. Cases that are quick and
 reach few mutants are first; a mutant survives when these took --budget seconds:
 
@@ -52,6 +52,8 @@ BINDING = re.compile(r"\bauto\s*&*\s*\[[\w, ]*$")
 # Compile-time expressions, and tests that are no test of the doubles.
 STATIC = re.compile(r"static_assert|if constexpr|alignas|constexpr \w+ \w+ =|\brequires\b|consteval"
                     r"|template <")
+# What is outside of an array or a container ends the test; the preset asan has these checks, too.
+BOUNDS = "-D_GLIBCXX_ASSERTIONS -fsanitize=bounds -fsanitize-undefined-trap-on-error"
 OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
 
 SWITCHES = r"""#pragma once
@@ -302,8 +304,8 @@ class Tests:
     def compile(self, mutants, numbers, jobs):
         self.copy()
         self.write(mutants, numbers)
-        subprocess.run(["cmake", "--preset", "dev"], cwd=self.tree, check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--preset", "dev", "-D", f"CMAKE_CXX_FLAGS={BOUNDS}"],
+                       cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
         targets = ([f"{plugin}/all" for plugin in self.plugins] if not self.chosen
                    else list(self.commands()))
         while True:
