@@ -1,5 +1,5 @@
 // Queues: what runs, when, and what the race detector learns of it.
-#include <algorithm>    // find
+#include <algorithm>    // find, copy_if
 #include <filesystem>   // threads
 #include <iterator>     // distance
 #include <string_view>  // labels
@@ -324,13 +324,20 @@ void Runtime::close_pinned(const Use& use) {
 }
 
 void Runtime::open_pinned() {
+    if (in_flight_.empty()) return;
+    Use all = in_flight_.front();  // from the first page in flight to the last
+    for (const Use& pages : in_flight_) {
+        const std::byte* const end = std::max(all.begin + all.bytes, pages.begin + pages.bytes);
+        all.begin = std::min(all.begin, pages.begin);
+        all.bytes = static_cast<std::size_t>(end - all.begin);
+    }
+    std::vector<Use> queued;
+    for (const CUstream_st& s : streams)
+        for (const Operation& op : s.queue)
+            std::ranges::copy_if(op.uses, std::back_inserter(queued),
+                                 [&](const Use& use) { return use.overlaps(all); });
     const auto is_queued = [&](const Use& pages) {
-        return std::ranges::any_of(streams, [&](const CUstream_st& s) {
-            return std::ranges::any_of(s.queue, [&](const Operation& op) {
-                return std::ranges::any_of(op.uses,
-                                           [&](const Use& use) { return use.overlaps(pages); });
-            });
-        });
+        return std::ranges::any_of(queued, [&](const Use& use) { return use.overlaps(pages); });
     };
     std::erase_if(in_flight_, [&](const Use& pages) {
         Allocation* const a = memory.find(pages.begin);
