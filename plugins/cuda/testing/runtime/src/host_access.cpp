@@ -12,7 +12,8 @@
 
 // The thread sanitizer reports calls of malloc in any handler, also where, as here, the signal
 // comes from an instruction of the program. It asks for this; a program may define its own.
-extern "C" [[gnu::weak]] const char* __tsan_default_options();
+extern "C" [[gnu::weak]] __attribute__((no_sanitize("thread"))) const char*
+__tsan_default_options();  // it is called before the sanitizer's start
 extern "C" [[gnu::weak]] const char* __tsan_default_options() { return "report_signal_unsafe=0"; }
 
 namespace gx::cuda_testing {
