@@ -1,9 +1,10 @@
 #include <gx/io/json_value.hpp>
 
-#include <bit>     // bit_cast
-#include <cmath>   // isfinite
-#include <cstdio>  // snprintf
-#include <limits>  // numeric_limits
+#include <bit>      // bit_cast
+#include <cmath>    // isfinite
+#include <cstdio>   // snprintf
+#include <limits>   // numeric_limits
+#include <utility>  // forward
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>  // another reader
@@ -123,6 +124,20 @@ TEST(JsonValue, SaysWhereItIsNotJson) {
     EXPECT_EQ(at(std::string(1000, '[')), "not JSON: line 1, column 202: it is nested too deeply");
     EXPECT_EQ(at(std::string_view("1\0", 2)),
               "not JSON: line 1, column 2: something follows the value");
+}
+template <class V>
+concept FindsInside = requires(V&& v) { std::forward<V>(v).find("a"); };
+static_assert(FindsInside<const JsonValue&> && !FindsInside<JsonValue>, "it would end before use");
+
+/// A loop over the array of a value that ends, as over one that has a name.
+TEST(JsonValue, GivesWhatIsInItAwayWhereItEnds) {
+    int sum = 0;
+    for (const JsonValue& v : gx::read_json("[1, 20, 300]").array()) sum += v.integer<int>();
+    for (const JsonValue& v : gx::read_json(R"({"a": [4000]})").at("a").array())
+        sum += v.integer<int>();
+    EXPECT_EQ(sum, 4321);
+    const std::string& text = gx::read_json(R"("longer than a short string is")").string();
+    EXPECT_EQ(text, "longer than a short string is");
 }
 TEST(JsonValue, KnowsItsLine) {
     const JsonValue v = gx::read_json("{\n\"a\": 1,\r\n\"b\":\n [true,\n\n null]}");

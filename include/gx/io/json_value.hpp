@@ -4,7 +4,7 @@
 #include <cstdint>      // uint64_t
 #include <string>       // names
 #include <string_view>  // the text
-#include <utility>      // in_range
+#include <utility>      // in_range, as_const
 #include <vector>       // items
 
 #include <gx/core/decl.hpp>   // GX_DECL
@@ -21,6 +21,8 @@ public:
 /// A JSON value and the values in it.
 ///
 /// A number is kept as text until it is asked for as a type, so 64-bit integers come back exactly.
+/// A value that ends gives what is in it away, so that `for (auto& v : read_json(text).array())`
+/// reads what lives.
 /// Errors: at, number, integer, boolean, string and array throw JsonError with the field's name.
 struct JsonValue {
     enum class Kind : unsigned char { null, boolean, number, string, array, object };
@@ -32,8 +34,10 @@ struct JsonValue {
     std::vector<JsonValue> items{};  ///< of an array, or the fields of an object, in order
 
     /// Returns the first field of that name, or nullptr.
-    [[nodiscard]] const JsonValue* find(std::string_view field) const;
-    [[nodiscard]] const JsonValue& at(std::string_view field) const;
+    [[nodiscard]] const JsonValue* find(std::string_view field) const&;
+    const JsonValue* find(std::string_view field) && = delete;
+    [[nodiscard]] const JsonValue& at(std::string_view field) const&;
+    [[nodiscard]] JsonValue at(std::string_view field) && { return std::as_const(*this).at(field); }
     /// Returns a number that a double can hold.
     [[nodiscard]] double number() const;
     /// Returns a whole number within the range of I.
@@ -46,8 +50,10 @@ struct JsonValue {
         wrong("a whole number within its range");
     }
     [[nodiscard]] bool boolean() const;
-    [[nodiscard]] const std::string& string() const;
-    [[nodiscard]] const std::vector<JsonValue>& array() const;
+    [[nodiscard]] const std::string& string() const&;
+    [[nodiscard]] std::string string() && { return std::as_const(*this).string(); }
+    [[nodiscard]] const std::vector<JsonValue>& array() const&;
+    [[nodiscard]] std::vector<JsonValue> array() && { return std::as_const(*this).array(); }
 
 private:
     [[nodiscard]] bool whole(std::int64_t& x) const;

@@ -9,12 +9,12 @@
 
 namespace gx {
 
-GX_DECL const JsonValue* JsonValue::find(std::string_view field) const {
+GX_DECL const JsonValue* JsonValue::find(std::string_view field) const& {
     for (const JsonValue& item : items)
         if (kind == Kind::object && item.name == field) return &item;
     return nullptr;
 }
-GX_DECL const JsonValue& JsonValue::at(std::string_view field) const {
+GX_DECL const JsonValue& JsonValue::at(std::string_view field) const& {
     if (const JsonValue* found = find(field)) return *found;
     throw JsonError("field '" + std::string(field) + "' is missing");
 }
@@ -22,11 +22,11 @@ GX_DECL bool JsonValue::boolean() const {
     if (kind != Kind::boolean) wrong("true or false");
     return text == "true";
 }
-GX_DECL const std::string& JsonValue::string() const {
+GX_DECL const std::string& JsonValue::string() const& {
     if (kind != Kind::string) wrong("a string");
     return text;
 }
-GX_DECL const std::vector<JsonValue>& JsonValue::array() const {
+GX_DECL const std::vector<JsonValue>& JsonValue::array() const& {
     if (kind != Kind::array) wrong("an array");
     return items;
 }
