@@ -11,6 +11,8 @@
 #include <gx/reducer/ring.hpp>
 #include <gx/testing/far/world.hpp>
 
+#include <support/files.hpp>  // error_of
+
 namespace {
 
 using namespace gx;
@@ -535,21 +537,64 @@ TEST(FarMachine, PollingEnds) {
             EXPECT_EQ(ended, 3);
         }
 }
+/// Until an event that is behind messages with all other ranks, none of which may come.
+void poll_for_sums(Rank& r) {
+    Step s(r);
+    s.backward();
+    s.communication.wait_for(s.compute.record());
+    s.reduce();
+    const Event reduced = s.communication.record();
+    while (!s.compute.reached(reduced)) {
+    }
+}
+/// Until a message of the other rank, which sends none.
+void poll_for_a_message(Rank& r) {
+    Step s(r);
+    const QueuedMessage<FarMemory> m{.peer = 1 - r.rank(),
+                                     .in = writable_bytes_of(Step::of(s.gradient))};
+    r.transport().exchange({&m, 1});
+    const Event received = s.communication.record();
+    while (!s.compute.reached(received)) {
+    }
+}
+std::string error_of_ranks(int ranks, std::function<void(Rank&)> f) {
+    return testing_support::error_of(
+        [&] { FarWorld<>({.placement = {1, ranks}, .progress = QueueProgress::late}).run(f); });
+}
 TEST(FarMachine, PollingForWhatNothingReachesIsNamed) {
-    const Case polls{"asks for a message that is not sent",
-                     [](Rank& r) {
-                         if (r.rank() == 1) return;
-                         Step s(r);
-                         s.backward();
-                         s.communication.wait_for(s.compute.record());
-                         s.reduce();
-                         const Event reduced = s.communication.record();
-                         while (!s.compute.reached(reduced)) {
-                         }
-                     },
-                     {}};
-    const std::string error = error_on(polls, 1, QueueProgress::late);
-    EXPECT_NE(error.find("rank 0 asks again and again for an event"), error.npos) << error;
+    const std::string error = error_of_ranks(2, poll_for_a_message);
+    EXPECT_NE(error.find(" asks again and again for an event, and nothing else can go on: rank 0 "
+                         "waits for queue 'communication'"),
+              error.npos)
+        << error;
+}
+TEST(FarMachine, PollingForARankThatHasLeftNamesIt) {
+    FarWorld<> two({.placement = {1, 2}, .progress = QueueProgress::late});
+    EXPECT_THROW(two.run([](Rank& r) {
+        if (r.rank() == 0) poll_for_sums(r);
+    }),
+                 LostRank);
+    Delivery waited;
+    const std::string error = error_of_ranks(3, [&](Rank& r) {
+        if (r.rank() == 0) poll_for_sums(r);
+        if (r.rank() == 1) {
+            Step s(r);
+            s.reduce();
+            waited = s.communication.wait(s.communication.record());
+            throw LostRank({.rank = 1, .operation = "waiting"}, waited);
+        }
+    });
+    EXPECT_EQ(waited.outcome, Delivery::Outcome::timed_out);
+    EXPECT_EQ(waited.peer, 2);
+    EXPECT_NE(error.find("rank 2"), error.npos) << error;
+}
+TEST(FarMachine, PollingEndsWithTheErrorOfAnotherRank) {
+    EXPECT_EQ(error_of_ranks(3,
+                             [](Rank& r) {
+                                 if (r.rank() == 2) throw Error("rank 2 has an error");
+                                 poll_for_sums(r);
+                             }),
+              "rank 2 has an error");
 }
 
 TEST(FaultsOnFarMemoryDeathTest, HostAccessesAreNamed) {

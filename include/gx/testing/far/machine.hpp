@@ -70,7 +70,8 @@ struct FarWork {
 ///                        wait for each other
 ///         An exception of a host comes first; what its destructors release while queued work uses
 ///         it is named behind it.
-///         A wait that only a rank that has left could complete returns `timed_out` with that rank.
+///         A wait that only a rank that has left could complete returns `timed_out` with that rank,
+///         and those of the others `cancelled`.
 ///         LostRank and DeviceLost of a host end that rank alone, and what it has queued; run()
 ///         throws the first of them after all ranks have left.
 class FarMachine {
@@ -99,7 +100,9 @@ public:
     [[nodiscard]] GX_DECL Delivery wait(int rank, Event event);
     /// Where it is, what the host does next is behind the event. Event{}, before all work, is.
     /// Where it is not, another host or queue goes on by a step, so that a loop of this ends.
-    /// Errors: gx::Error where 100,000 calls in a row find that nothing can go on.
+    /// Errors, where 100,000 calls of all ranks in a row find that nothing else can go on: LostRank
+    /// where only a rank that has left could reach it, else gx::Error. gx::Error where the run has
+    /// ended with an error.
     [[nodiscard]] GX_DECL bool reached(int rank, Event event);
     /// Runs what the rank has queued and needs no other rank for; then drops what is left in
     /// `queue`, whose events count as reached.
@@ -143,7 +146,6 @@ private:
         std::string misuse{};  ///< by destructors, while an exception left its function
         bool left = false;
         bool polls = false;  ///< it goes on where nothing else can
-        int fruitless = 0;   ///< polls in a row while nothing else could go on
     };
     struct HostMessage {
         std::vector<std::byte> bytes;
@@ -161,7 +163,7 @@ private:
 
     Delivery block(int rank, std::function<bool()> ready, std::string what);
     void pass_turn(int from);
-    void poll(int rank);
+    void poll(int rank, Event event);
     void lose(int rank);  ///< in a handler
     [[nodiscard]] bool can_run(const FarWork& head) const;
     void drop(int q);
@@ -173,7 +175,8 @@ private:
     void check(int q, const FarWork& w);
     std::size_t unused_id();
     void make_progress();
-    void give_up();
+    [[nodiscard]] bool give_up();
+    [[nodiscard]] std::string name_of(Event event) const;
     int missing_rank(int rank, std::vector<bool>& seen) const;
     int missing_rank(const Queue& q, std::uint64_t sequence, std::vector<bool>& seen) const;
     [[nodiscard]] std::string stuck() const;
@@ -196,6 +199,7 @@ private:
     std::vector<std::size_t> unused_ids_{};
     std::exception_ptr error_{}, loss_{};
     int failed_ = -1;
+    int fruitless_ = 0;  ///< polls in a row while only hosts that poll could go on
     std::mutex mutex_{};
     int turn_ = -1;
 };

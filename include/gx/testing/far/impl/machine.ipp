@@ -75,27 +75,39 @@ GX_DECL void FarMachine::lose(int rank) {
 GX_DECL bool FarMachine::reached(int rank, Event event) {
     if (event.sequence == 0) return true;
     expect_event(rank, event);
-    if (!reached(event)) poll(rank);
+    if (!reached(event)) poll(rank, event);
     if (!reached(event)) return false;
     detector_.waited(queue(event.stream).actor, event.sequence, at(rank).actor);
     return true;
 }
 
-GX_DECL void FarMachine::poll(int rank) {
+GX_DECL void FarMachine::poll(int rank, Event event) {
+    constexpr int limit = 100'000;
     Host& h = at(rank);
     h.polls = true;
+    h.event = event;
+    h.waits_for = name_of(event);
+    h.gave_up = {};
     std::vector<Action> possible = actions();
     std::erase_if(possible, [&](const Action& a) { return a.host == rank; });
-    h.fruitless = possible.empty() ? h.fruitless + 1 : 0;
+    const bool goes_on = std::ranges::any_of(
+        possible, [&](const Action& a) { return a.host < 0 || !at(a.host).polls; });
+    fruitless_ = goes_on ? 0 : fruitless_ + 1;
     if (!possible.empty() && act(possible[draw(possible.size())])) {
         std::unique_lock lock(mutex_);
         h.turn.wait(lock, [&] { return turn_ == rank; });
     }
+    const std::string again =
+        "rank " + std::to_string(rank) + " asks again and again for an event, and ";
+    if (error_) throw Error(again + "the run has ended with an error of another rank");
+    if (fruitless_ >= limit) {
+        if (!give_up()) stop_at(rank, Error(again + "nothing else can go on: " + stuck()));
+        fruitless_ = 0;
+    }
     h.polls = false;
-    if (h.fruitless < 100'000) return;
-    stop_at(rank,
-            Error("rank " + std::to_string(rank) +
-                  " asks again and again for an event, and nothing else can go on: " + stuck()));
+    h.event = {};
+    if (!h.gave_up.complete())
+        throw LostRank({.rank = rank, .operation = "asking for an event"}, h.gave_up);
 }
 
 GX_DECL void FarMachine::stop_at(int rank, const Error& error) {
@@ -128,7 +140,10 @@ GX_DECL void FarMachine::pass_turn(int from) {
         if (possible.empty()) {
             const bool all_left = std::ranges::all_of(hosts_, [](const Host& h) { return h.left; });
             if (all_left) return;
-            give_up();
+            if (!give_up())
+                fail(std::make_exception_ptr(
+                         Error("hosts and queues all wait for each other: " + stuck())),
+                     0);
             continue;
         }
         if (!act(possible[draw(possible.size())])) continue;
@@ -247,20 +262,23 @@ GX_DECL int FarMachine::missing_rank(int rank, std::vector<bool>& seen) const {
     return -1;
 }
 
-GX_DECL void FarMachine::give_up() {
-    for (int r = 0; r < placement_.ranks(); ++r) {
-        Host& h = at(r);
-        if (h.left) continue;
-        std::vector<bool> seen(hosts_.size());
-        const int missing = missing_rank(r, seen);
-        if (missing < 0) continue;
-        for (Host& other : hosts_)
-            if (!other.left && other.gave_up.complete())
-                other.gave_up = {Delivery::Outcome::cancelled, missing};
-        h.gave_up = {Delivery::Outcome::timed_out, missing};
-        return;
-    }
-    fail(std::make_exception_ptr(Error("hosts and queues all wait for each other: " + stuck())), 0);
+/// Ends the wait of a rank, or what it polls for, that only a rank that has left could complete,
+/// and all others'. False: there is none.
+GX_DECL bool FarMachine::give_up() {
+    for (const bool polls : {false, true})
+        for (int r = 0; r < placement_.ranks(); ++r) {
+            Host& h = at(r);
+            if (h.left || h.polls != polls) continue;
+            std::vector<bool> seen(hosts_.size());
+            const int missing = missing_rank(r, seen);
+            if (missing < 0) continue;
+            for (Host& other : hosts_)
+                if (!other.left && other.gave_up.complete())
+                    other.gave_up = {Delivery::Outcome::cancelled, missing};
+            h.gave_up = {Delivery::Outcome::timed_out, missing};
+            return true;
+        }
+    return false;
 }
 
 GX_DECL std::string FarMachine::stuck() const {
@@ -413,14 +431,18 @@ GX_DECL void FarMachine::transfer(const Action& a) {
 
 // ---- Hosts -------------------------------------------------------------------------------
 
+GX_DECL std::string FarMachine::name_of(Event event) const {
+    const Queue& q = queues_[static_cast<std::size_t>(event.stream)];
+    return "queue '" + std::string(q.name.view()) + "'";
+}
+
 GX_DECL Delivery FarMachine::wait(int rank, Event event) {
     if (event.sequence == 0) return {};
     expect_event(rank, event);
     Host& h = at(rank);
     h.event = event;
     const Delivery d = block(
-        rank, [this, event] { return queue(event.stream).done >= event.sequence; },
-        "queue '" + std::string(queue(event.stream).name.view()) + "'");
+        rank, [this, event] { return queue(event.stream).done >= event.sequence; }, name_of(event));
     h.event = {};
     if (d.complete()) detector_.waited(queue(event.stream).actor, event.sequence, h.actor);
     return d;
