@@ -3,6 +3,7 @@
 
 #include <algorithm>  // find, sort
 #include <cstring>    // memcpy
+#include <limits>     // numeric_limits
 #include <utility>    // exchange
 
 #include "nccl_state.hpp"
@@ -52,12 +53,13 @@ ncclComm& Nccl::comm_of(ncclComm_t handle, const std::string& call) {
 // "Creating a communication with options": other calls wait until the state is ncclSuccess.
 ncclComm& Nccl::ready_comm(ncclComm_t handle, const std::string& call) {
     ncclComm& c = comm_of(handle, call);
-    if (c.state == State::joining || c.later || c.child)
+    if (c.state == State::joining || c.state == State::connecting || c.later || c.child)
         r.stop(call + ": " + c.name +
                " is in progress. Poll ncclCommGetAsyncError until it is not ncclInProgress.");
     if (c.state == State::failed)
         r.stop(call + ": " + c.name + " has failed (" + c.last_error + "). Abort it.");
-    if (c.state == State::finalized) r.stop(call + ": " + c.name + " was finalized.");
+    if (c.state == State::finalizing || c.state == State::finalized)
+        r.stop(call + ": " + c.name + " was finalized.");
     return c;
 }
 
@@ -112,7 +114,9 @@ void Nccl::fail_all(const Join& j, ncclResult_t error, const std::string& text) 
     }
 }
 
-void Nccl::make_clique(std::vector<ncclComm*> members, const std::string& key) {
+// "ncclCommInitRankConfig", and by its config "ncclCommSplit": one that does not block is in
+// progress until ncclCommGetAsyncError on itself says ncclSuccess, and is not used before.
+void Nccl::make_clique(std::vector<ncclComm*> members, const std::string& key, Join::Kind kind) {
     const auto clique = std::make_shared<Clique>();
     clique->number = ++cliques;
     clique->members = std::move(members);
@@ -124,7 +128,10 @@ void Nccl::make_clique(std::vector<ncclComm*> members, const std::string& key) {
         c.clique = clique;
         c.rank = static_cast<int>(i);
         c.ranks = static_cast<int>(clique->members.size());
-        c.state = State::ready;
+        c.state = c.blocking ? State::ready : State::connecting;
+        if (kind == Join::Kind::init || c.blocking) c.polls_left = 0;
+        else if (hanging_parts.contains(c.device)) c.polls_left = std::numeric_limits<int>::max();
+        else c.polls_left = draw_polls();
         c.name = "rank " + std::to_string(i) + " of communicator " + std::to_string(clique->number);
     }
 }
@@ -153,7 +160,8 @@ void Nccl::complete(Join& j) {
         const int color = j.ranks[i].color;
         for (; i < j.ranks.size() && j.ranks[i].color == color; ++i)
             if (j.ranks[i].comm != nullptr) members.push_back(j.ranks[i].comm);
-        if (!members.empty()) make_clique(std::move(members), j.key + ":" + std::to_string(color));
+        if (!members.empty())
+            make_clique(std::move(members), j.key + ":" + std::to_string(color), j.kind);
     }
 }
 
@@ -176,6 +184,11 @@ ncclResult_t Nccl::await(ncclComm& c, ncclComm_t* handle, const std::string& cal
     end(c, call + ", which failed");
     *handle = nullptr;
     return error;
+}
+
+void Nccl::get_on(ncclComm& c, State next, ncclResult_t& error) {
+    if (c.polls_left-- > 0) error = ncclInProgress;
+    else c.state = next;
 }
 
 void Nccl::flush(ncclComm& c, const std::string& call) {
@@ -453,7 +466,8 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_
 
 // ---- Their end -------------------------------------------------------------------------------
 
-// "ncclCommFinalize": flushes all operations. A non-blocking one is in progress until then.
+// "ncclCommFinalize": flushes all operations. A non-blocking one is in progress until then, as
+// ncclCommGetAsyncError says.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     return nccl_call("ncclCommFinalize", frees, [&](Nccl& n) {
         if (comm == nullptr) return ncclSuccess;  // observed
@@ -461,8 +475,11 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
         n.acquire(c, "ncclCommFinalize");
         Nccl::release(c);
         if (c.dead) return ncclSystemError;
-        c.state = State::finalized;
-        if (!c.blocking) return ncclInProgress;
+        c.state = c.blocking ? State::finalized : State::finalizing;
+        if (!c.blocking) {
+            c.polls_left = n.draw_polls();
+            return ncclInProgress;
+        }
         n.flush(c, "ncclCommFinalize");
         return n.r.stopped ? ncclUnhandledCudaError : ncclSuccess;
     });
@@ -490,12 +507,16 @@ void expect_in_no_graph(Nccl& n, const ncclComm& c, const std::string& call) {
 }  // namespace
 
 // "ncclCommDestroy": finalizes where that was not done. "Error handling and communicator
-// destruction": waits for operations, and not for other ranks. Graphs that hold its kernels must be
-// destroyed before (observed: it waits for them for ever).
+// destruction": waits for operations, and not for other ranks. Behind a call of ncclCommFinalize
+// "users should guarantee that the state of the communicator becomes ncclSuccess" first. Graphs
+// that hold its kernels must be destroyed before (observed: it waits for them for ever).
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     return nccl_call("ncclCommDestroy", frees, [&](Nccl& n) {
         if (comm == nullptr) return ncclSuccess;  // observed
         ncclComm& c = n.comm_of(comm, "ncclCommDestroy");
+        if (c.state == State::finalizing && !c.aborted)
+            n.r.stop("ncclCommDestroy: the finalization of " + c.name +
+                     " is in progress. Poll ncclCommGetAsyncError until it is not ncclInProgress.");
         if (c.state != State::finalized && !c.aborted) (void)n.ready_comm(comm, "ncclCommDestroy");
         n.acquire(c, "ncclCommDestroy");
         Nccl::release(c);
@@ -544,14 +565,17 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
                 }
         if (*error != ncclSuccess) return ncclSuccess;
         if (c.state == State::joining) *error = ncclInProgress;
+        if (c.state == State::connecting) n.get_on(c, State::ready, *error);
         if (c.child && c.child->comm->state == State::joining) *error = ncclInProgress;
         else if (c.child) *c.child->to = c.child->comm, c.child.reset();
         if (c.later && c.polls_left-- > 0) *error = ncclInProgress;
         else if (c.later) std::exchange(c.later, nullptr)();
-        if (c.state == State::finalized) {
+        if (c.state == State::finalizing) {
             std::vector<Point> points;
             for (const auto& [stream, point] : c.ends) points.push_back(point);
-            if (!std::ranges::all_of(points, Runtime::reached)) {
+            if (std::ranges::all_of(points, Runtime::reached)) {
+                n.get_on(c, State::finalized, *error);
+            } else {
                 n.r.advance(points);
                 *error = ncclInProgress;
             }

@@ -109,9 +109,7 @@ ncclResult_t Nccl::close_group(const std::string& call) {
             if (std::ranges::find(streams, one.stream) == streams.end())
                 streams.push_back(one.stream);
         }
-        c->polls_left =
-            c->blocking ? 0
-                        : static_cast<int>(draw(static_cast<std::uint64_t>(options.polls_max) + 1));
+        c->polls_left = c->blocking ? 0 : draw_polls();
         if (c->polls_left == 0) {
             launch(*c, std::move(parts), streams);
             continue;

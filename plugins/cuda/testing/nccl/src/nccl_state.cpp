@@ -70,6 +70,9 @@ void fail_init(int k, ncclResult_t error) {
 void hang_init(int k) {
     locked([&](Nccl& n) { n.hanging_init = {k, cudaSuccess}; });
 }
+void hang_part(int device) {
+    locked([&](Nccl& n) { n.hanging_parts.insert(device); });
+}
 void set_unreachable(int device, int other) {
     locked([&](Nccl& n) { n.unreachable.insert(std::minmax(device, other)); });
 }

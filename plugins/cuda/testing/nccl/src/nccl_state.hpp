@@ -163,7 +163,17 @@ struct Group {
 
 /// One rank of a communicator: what a program's handle is of.
 struct ncclComm {
-    enum class State : unsigned char { joining, failed, ready, finalized, ended };
+    /// Those that do not block pass through `connecting` and `finalizing`: in progress until a poll
+    /// says that they no longer are.
+    enum class State : unsigned char {
+        joining,
+        failed,
+        connecting,  ///< all ranks have come
+        ready,
+        finalizing,
+        finalized,
+        ended
+    };
     std::string name{};  ///< "rank 1 of communicator 2"
     State state = State::joining;
     std::shared_ptr<gx::nccl_testing::Clique> clique{};
@@ -193,7 +203,7 @@ struct ncclComm {
     std::thread::id user{};  ///< the thread that is inside of a call or a group with it
     int uses = 0;
     std::string used_by{};          ///< the call
-    int polls_left = 0;             ///< of a non-blocking one
+    int polls_left = 0;             ///< of a non-blocking one in progress
     std::function<void()> later{};  ///< what is queued then
     int splits = 0, shrinks = 0;
     /// A division that has not ended: where the handle of the new communicator goes.
@@ -228,6 +238,7 @@ public:
     Runtime::Fault killing_kernel{};  ///< counts
     ncclResult_t init_error = ncclSystemError;
     Runtime::Fault hanging_init{};
+    std::set<int> hanging_parts{};  ///< devices
     std::set<std::pair<int, int>> unreachable{};
 
     // ---- Communicators (communicators.cpp) ----
@@ -244,7 +255,13 @@ public:
     ncclResult_t await(ncclComm& comm, ncclComm_t* handle, const std::string& call);
     /// The host waits until the communicator's work is done, without learning so.
     void flush(ncclComm& comm, const std::string& call);
+    /// A poll of what is in progress: it stays so, or is in state `next`.
+    static void get_on(ncclComm& comm, ncclComm::State next, ncclResult_t& error);
     void end(ncclComm& comm, const std::string& call);
+    /// Polls until what a non-blocking communicator was given is done.
+    [[nodiscard]] int draw_polls() {
+        return static_cast<int>(draw(static_cast<std::uint64_t>(options.polls_max) + 1));
+    }
 
     // ---- Groups (groups.cpp) ----
     [[nodiscard]] Group& group();
@@ -277,7 +294,7 @@ public:
 
 private:
     void complete(Join& j);
-    void make_clique(std::vector<ncclComm*> members, const std::string& key);
+    void make_clique(std::vector<ncclComm*> members, const std::string& key, Join::Kind kind);
     [[nodiscard]] bool handle(const std::string& frame, const std::shared_ptr<Wire>& wire);
     [[nodiscard]] int bus_of(const ncclComm& c) const {
         return c.is_remote ? c.device : r.options.first_bus + c.device;

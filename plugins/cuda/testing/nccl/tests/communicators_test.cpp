@@ -150,10 +150,46 @@ TEST_F(NcclCommunicators, ThatDoNotBlockAreInProgressUntilAllHaveCome) {
     expect_has(sentence_of([&] { ok(ncclCommCount(comms[0], &count)); }), "is in progress");
     ok(cudaSetDevice(1));
     EXPECT_EQ(ncclCommInitRankConfig(&comms[1], 2, id, 1, &config), ncclInProgress);
-    for (const ncclComm_t c : comms) EXPECT_EQ(poll(c), ncclSuccess);
+    for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
     for (const ncclComm_t c : comms) EXPECT_EQ(ncclCommFinalize(c), ncclInProgress);
     for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
     for (const ncclComm_t c : comms) ok(ncclCommDestroy(c));
+}
+/// All work is done, and it takes some polls more; seeds do and do not.
+TEST_F(NcclCommunicators, ThatDoNotBlockAreFinalizedBehindAPoll) {
+    int finalizing = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        start({.seed = seed});
+        const auto comms = begin_two();
+        for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+        for (const ncclComm_t c : comms) EXPECT_EQ(ncclCommFinalize(c), ncclInProgress);
+        finalizing += poll(comms[0]) == ncclInProgress;
+        for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+        for (const ncclComm_t c : comms) ok(ncclCommDestroy(c));
+        expect_clean();
+    }
+    EXPECT_GT(finalizing, 5);
+    EXPECT_LT(finalizing, 20);
+}
+TEST_F(NcclCommunicators, ThatDoNotBlockAreNotUsedBeforeAPollSaysThatTheyHaveJoined) {
+    set_options({.polls_max = 0});
+    const auto comms = begin_two();
+    int count = 0;
+    expect_has(sentence_of([&] { ok(ncclCommCount(comms[0], &count)); }), "is in progress");
+    EXPECT_EQ(poll(comms[0]), ncclSuccess);
+    ok(ncclCommCount(comms[0], &count));
+    EXPECT_EQ(count, 2);
+}
+TEST_F(NcclCommunicators, ThatDoNotBlockAreNotDestroyedWhileTheyAreFinalized) {
+    set_options({.polls_max = 0});
+    const auto comms = begin_two();
+    for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+    EXPECT_EQ(ncclCommFinalize(comms[0]), ncclInProgress);
+    expect_has(sentence_of([&] { ok(ncclCommDestroy(comms[0])); }), "finalization");
+    EXPECT_EQ(poll(comms[0]), ncclSuccess);
+    ok(ncclCommDestroy(comms[0]));
+    EXPECT_EQ(ncclCommFinalize(comms[1]), ncclInProgress);
+    ok(ncclCommAbort(comms[1]));
 }
 /// What they are given may be queued by a later poll only; seeds do and do not.
 TEST_F(NcclCommunicators, ThatDoNotBlockQueueTheirWorkBehindAPoll) {
@@ -166,7 +202,7 @@ TEST_F(NcclCommunicators, ThatDoNotBlockQueueTheirWorkBehindAPoll) {
         for (int r = 0; r < 2; ++r) {
             const auto i = std::size_t(r);
             ok(cudaSetDevice(r));
-            EXPECT_EQ(poll(comms[i]), ncclSuccess);
+            EXPECT_EQ(settle(comms[i]), ncclSuccess);
             streams.push_back(new_stream());
             x.push_back(device_memory(1));
             ok(cudaMemcpy(x[i], &r, 4, cudaMemcpyHostToDevice));
@@ -228,6 +264,50 @@ TEST_F(NcclCommunicators, SplitByColorAndOrderByKey) {
         ok(ncclCommDestroy(parts[std::size_t(order[i])]));
     }
     a.destroy();
+}
+/// Two ranks that do not block, divided into one part; its communicators, in progress.
+std::vector<ncclComm_t> divide_two(const std::vector<ncclComm_t>& comms) {
+    std::vector<ncclComm_t> parts(2);
+    for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+    for (std::size_t r = 0; r < 2; ++r) {
+        ncclConfig_t config = non_blocking();
+        EXPECT_EQ(ncclCommSplit(comms[r], 0, 0, &parts[r], &config), ncclInProgress);
+        EXPECT_EQ(parts[r], nullptr) << "until a poll says that all ranks have come";
+    }
+    for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+    return parts;
+}
+/// The one that was divided no longer is; seeds are and are not.
+TEST_F(NcclCommunicators, ThatDoNotBlockAreInProgressBehindTheOneThatWasDivided) {
+    int connecting = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        start({.seed = seed});
+        const auto comms = begin_two(), parts = divide_two(comms);
+        connecting += poll(parts[0]) == ncclInProgress;
+        for (const ncclComm_t c : parts) EXPECT_EQ(settle(c), ncclSuccess);
+        for (const ncclComm_t c : parts) ok(ncclCommDestroy(c));
+        for (const ncclComm_t c : comms) ok(ncclCommDestroy(c));
+        expect_clean();
+    }
+    EXPECT_GT(connecting, 5);
+    EXPECT_LT(connecting, 20);
+    set_options({.polls_max = 0});
+    const auto parts = divide_two(begin_two());
+    int rank = -1;
+    expect_has(sentence_of([&] { ok(ncclCommUserRank(parts[1], &rank)); }), "is in progress");
+    EXPECT_EQ(poll(parts[1]), ncclSuccess);
+    ok(ncclCommUserRank(parts[1], &rank));
+    EXPECT_EQ(rank, 1);
+}
+TEST_F(NcclCommunicators, APartThatHangsOnOneRankIsAborted) {
+    hang_part(1);
+    const auto comms = begin_two(), parts = divide_two(comms);
+    EXPECT_EQ(settle(parts[0]), ncclSuccess);
+    EXPECT_EQ(settle(parts[1]), ncclInProgress);
+    EXPECT_EQ(poll(comms[1]), ncclSuccess);
+    for (const auto* const all : {&parts, &comms})
+        for (const ncclComm_t c : *all) ok(ncclCommAbort(c));
+    expect_clean();
 }
 TEST_F(NcclCommunicators, ShrinkBehindALostRank) {
     in_every_order([] {

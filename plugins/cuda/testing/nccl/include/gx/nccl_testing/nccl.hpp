@@ -14,8 +14,9 @@ struct NcclOptions {
     /// A device runs one NCCL kernel at a time, so that two communicators whose kernels nothing
     /// orders can be seen to wait for each other. Without it all of them fit in the GPU.
     bool one_kernel_at_a_time = true;
-    /// Polls of a non-blocking communicator until what it was given is queued: up to this many,
-    /// drawn from the seed.
+    /// Polls of a non-blocking communicator that are still in progress once all ranks have divided
+    /// it from another, it was given work, or its work was done behind ncclCommFinalize: up to this
+    /// many, drawn from the seed.
     int polls_max = 2;
     /// Ranks are processes of this machine, one in each. Set it in all of them.
     bool processes = false;
@@ -62,6 +63,9 @@ void fail_communicator(ncclComm_t comm, ncclResult_t error);
 void fail_init(int k, ncclResult_t error = ncclSystemError);
 /// The k-th rank that begins to join a communicator is never heard of: all wait.
 void hang_init(int k);
+/// Communicators of this device that do not block and are divided from others stay in progress,
+/// also where those of the other ranks, and the ones that they are divided from, are not.
+void hang_part(int device);
 /// Communicators with ranks on both devices fail with ncclSystemError.
 void set_unreachable(int device, int other);
 
