@@ -204,6 +204,7 @@ ncclResult_t init_rank(Nccl& n, ncclComm_t* comm, int ranks, const ncclUniqueId&
                        const ncclConfig_t* config, const std::string& call) {
     Runtime& r = n.r;
     if (comm == nullptr || !is_initialized(config)) return ncclInvalidArgument;
+    if (n.refusing_init.fires()) return n.refused_with;
     if (ranks < 1 || rank < 0 || rank >= ranks)
         r.stop(call + ": rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
                " ranks. Ranks count from 0 to nranks - 1.");

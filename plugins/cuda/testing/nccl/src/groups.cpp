@@ -81,6 +81,10 @@ ncclResult_t Nccl::add(const std::string& call, ncclComm_t handle, cudaStream_t 
     if (part.kind == Part::Kind::broadcast && part.peer != c.rank) part.in = nullptr;
     expect_arguments(r, c, call, part);
     Group& g = group();
+    if (const ncclResult_t error = std::exchange(c.refuses, ncclSuccess); error != ncclSuccess) {
+        if (g.depth > 0) g.refused = error;
+        return error;
+    }
     if (!g.joins.empty())
         r.stop(call +
                " in a group that has an init: init and communication do not go together "
@@ -96,6 +100,8 @@ ncclResult_t Nccl::close_group(const std::string& call) {
     const auto calls = std::exchange(g.calls, {});
     const auto joins = std::exchange(g.joins, {});
     for (const Group::Call& one : calls) release(*one.comm);
+    if (const ncclResult_t refused = std::exchange(g.refused, ncclSuccess); refused != ncclSuccess)
+        return refused;
     ncclResult_t result = ncclSuccess;
     std::vector<ncclComm*> order;
     for (const Group::Call& one : calls)

@@ -70,6 +70,19 @@ void fail_init(int k, ncclResult_t error) {
 void hang_init(int k) {
     locked([&](Nccl& n) { n.hanging_init = {k, cudaSuccess}; });
 }
+void refuse_init(int k, ncclResult_t error) {
+    locked([&](Nccl& n) {
+        n.refusing_init = {k, cudaSuccess};
+        n.refused_with = error;
+    });
+}
+void refuse_work(ncclComm_t comm, ncclResult_t error) {
+    locked([&](Nccl& n) {
+        ncclComm& c = n.comm_of(comm, "refuse_work");
+        c.refuses = error;
+        c.last_error = ncclGetErrorString(error);
+    });
+}
 void hang_part(int device) {
     locked([&](Nccl& n) { n.hanging_parts.insert(device); });
 }

@@ -155,6 +155,7 @@ struct Group {
     };
     std::uint64_t generation = 0;  ///< of the runtime: what is of an earlier one is void
     int depth = 0;
+    ncclResult_t refused = ncclSuccess;  ///< by a call, so that its end launches nothing
     std::vector<Call> calls{};
     std::vector<std::pair<ncclComm*, ncclComm_t*>> joins{};
 };
@@ -190,7 +191,8 @@ struct ncclComm {
     bool dead = false;
     int dies_in = 0;  ///< kernels; 0: never
     gx::nccl_testing::PeersSee peers_see = gx::nccl_testing::PeersSee::nothing;
-    ncclResult_t error = ncclSuccess;  ///< asynchronous
+    ncclResult_t error = ncclSuccess;    ///< asynchronous
+    ncclResult_t refuses = ncclSuccess;  ///< what its next call returns
     std::string last_error{};
 
     // Work
@@ -238,6 +240,8 @@ public:
     Runtime::Fault killing_kernel{};  ///< counts
     ncclResult_t init_error = ncclSystemError;
     Runtime::Fault hanging_init{};
+    Runtime::Fault refusing_init{};  ///< counts; the error is `refused_with`
+    ncclResult_t refused_with = ncclInvalidUsage;
     std::set<int> hanging_parts{};  ///< devices
     std::set<std::pair<int, int>> unreachable{};
 

@@ -243,6 +243,18 @@ TEST_F(NcclCommunicators, ABlockingInitReturnsItsFailure) {
     EXPECT_EQ(comm, nullptr);
     expect_clean();
 }
+TEST_F(NcclCommunicators, AreRefusedAtOnce) {
+    refuse_init(2);
+    ncclComm_t comm{};
+    ok(ncclCommInitRank(&comm, 1, new_id(), 0));
+    ok(ncclCommDestroy(comm));
+    ncclConfig_t config = non_blocking();
+    const ncclUniqueId id = new_id();
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidUsage);
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInProgress);
+    ok(ncclCommAbort(comm));
+    expect_clean();
+}
 
 // ---- Division --------------------------------------------------------------------------------
 
@@ -386,6 +398,31 @@ TEST_F(NcclCommunicators, AnAsynchronousErrorStays) {
         a.wait();
         a.release();
         expect_clean();
+    });
+}
+/// A group of which a call is refused queues nothing, and goes well when it is given again.
+TEST_F(NcclCommunicators, RefuseACall) {
+    in_every_order([] {
+        Ranks a(2);
+        const auto x = a.each([](int) { return Ints{1}; });
+        const auto sum = [&](int r) {
+            const auto i = std::size_t(r);
+            return ncclAllReduce(x[i], x[i], 1, ncclInt, ncclSum, a.comm(r), a.stream(r));
+        };
+        refuse_work(a.comm(1), ncclInvalidArgument);
+        ok(ncclGroupStart());
+        ok(sum(0));
+        EXPECT_EQ(sum(1), ncclInvalidArgument);
+        EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+        EXPECT_STREQ(ncclGetLastError(a.comm(1)), ncclGetErrorString(ncclInvalidArgument));
+        refuse_work(a.comm(0));
+        EXPECT_EQ(sum(0), ncclInvalidUsage);
+        a.wait();
+        EXPECT_EQ(gx::nccl_testing::counters().collectives, 0);
+        a.group(sum);
+        a.wait();
+        EXPECT_EQ(a.read(x[0], 1), Ints{2});
+        a.destroy();
     });
 }
 /// One thread waits in the init, another one ends it.

@@ -63,6 +63,12 @@ void fail_communicator(ncclComm_t comm, ncclResult_t error);
 void fail_init(int k, ncclResult_t error = ncclSystemError);
 /// The k-th rank that begins to join a communicator is never heard of: all wait.
 void hang_init(int k);
+/// The k-th call of ncclCommInitRank or ncclCommInitRankConfig from now on returns `error`, and
+/// makes none; 1 is the next.
+void refuse_init(int k, ncclResult_t error = ncclInvalidUsage);
+/// The next message or collective that `comm` is given returns `error`: nothing of it, or of a
+/// group that it is in, is queued.
+void refuse_work(ncclComm_t comm, ncclResult_t error = ncclInvalidUsage);
 /// Communicators of this device that do not block and are divided from others stay in progress,
 /// also where those of the other ranks, and the ones that they are divided from, are not.
 void hang_part(int device);
