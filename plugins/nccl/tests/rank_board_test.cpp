@@ -75,6 +75,11 @@ TEST(RankBoardOfProcesses, NamesTheLastOfThoseThatWaitForEachOther) {
     d.at(1).receives(0, 1, 2);
     EXPECT_EQ(d.at(2).suspect(0, 2), 1) << "they wait for each other";
     EXPECT_EQ(d.at(1).suspect(0, 1), 2);
+    Boards e(3);
+    e.at(2).receives(0, 2, 0);
+    e.at(0).receives(0, 0, 1);
+    e.at(1).receives(0, 1, 0);
+    EXPECT_EQ(e.at(2).suspect(0, 2), 1) << "2 waits for 0 and 1, which wait for each other";
 }
 TEST(RankBoardOfProcesses, CountsTheMessagesOfEachPair) {
     Boards b(3);
@@ -89,6 +94,7 @@ TEST(RankBoardOfProcesses, CountsTheMessagesOfEachPair) {
     for (const int outside : {-1, 3}) {
         EXPECT_DEATH(b.at(0).sends(0, 0, outside), "between ranks of the group");
         EXPECT_DEATH(b.at(0).receives(0, 0, outside), "between ranks of the group");
+        EXPECT_DEATH((void)b.at(0).missing(0, outside), "to ranks of the group");
     }
 }
 TEST(RankBoardOfProcesses, NamesOneThatDoesNotAnswer) {

@@ -98,8 +98,8 @@ public:
     /// A rank of the world that has left, and owes `rank` a message or a part; -1: none.
     [[nodiscard]] GX_DECL int missing(int ledger, int rank);
     /// The failed rank that `rank` waits for, directly or through others: the end of its chain of
-    /// pending messages. If no rank owes `rank` a message, a rank that computes, else the end of
-    /// another rank's chain; -1: none.
+    /// pending messages, or the last rank before the chain comes back to one of its own. If no rank
+    /// owes `rank` a message, a rank that computes, else the end of another rank's chain; -1: none.
     [[nodiscard]] GX_DECL int suspect(int ledger, int rank);
 
     /// True for the first report, of which the others learn by lost(); of processes where the rank

@@ -132,6 +132,7 @@ GX_DECL void RankBoard::leave(int world_rank) {
 /// The first member that owes `rank` something; -1: none.
 GX_DECL int RankBoard::owing(const GroupLedger& l, int rank, bool only_left) const {
     const int n = l.ranks();
+    GX_EXPECT(detail::at(rank) < l.members.size(), "debts are those to ranks of the group");
     for (int peer = 0; peer < n; ++peer) {
         if (peer == rank || (only_left && !left_[detail::at(l.members[detail::at(peer)])]))
             continue;
@@ -156,10 +157,11 @@ GX_DECL int RankBoard::suspect(int ledger, int rank) {
     const std::lock_guard lock(mutex_);
     const GroupLedger& l = at(ledger);
     const auto end_of_debts = [&](int waiting) {
-        int last = owing(l, waiting, false);
-        for (int hops = 0; last >= 0 && hops < l.ranks(); ++hops) {
-            const int next = owing(l, last, false);
-            if (next < 0 || next == waiting) break;
+        int last = -1, next = owing(l, waiting, false);
+        std::vector<char> passed(l.members.size());
+        passed[detail::at(waiting)] = true;
+        for (; next >= 0 && !passed[detail::at(next)]; next = owing(l, last, false)) {
+            passed[detail::at(next)] = true;
             last = next;
         }
         return last;
