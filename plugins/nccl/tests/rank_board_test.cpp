@@ -21,6 +21,7 @@ struct Boards {
         int lost() override { return all_.named; }
         bool threw() override { return all_.threw; }
         void tell(const std::string& row) override {
+            all_.told = row;
             for (int r = 0; r < static_cast<int>(all_.boards.size()); ++r)
                 if (r != rank_ && r != all_.silent && rank_ != all_.silent)
                     all_.boards[static_cast<std::size_t>(r)].heard(rank_, row);
@@ -46,6 +47,7 @@ struct Boards {
     int named = -1, silent = -1;
     bool threw = false;
     gx::Operation operation{};
+    std::string told{};  ///< the last row
 };
 
 TEST(RankBoardOfProcesses, NamesTheFirstThatOwes) {
@@ -185,6 +187,14 @@ TEST(RankBoardOfProcesses, TellsWhatItsRankDoes) {
     b.at(0).working_on({"all-reduce", 3, 1});
     EXPECT_EQ(b.operation, (gx::Operation{"all-reduce", 3, 1}));
 }
+/// Rank 1 of two has sent rank 0 five messages, which is no part of what rank 0 tells of itself.
+TEST(RankBoardOfProcesses, TellsWhatItsRankHasQueued) {
+    Boards b(2);
+    b.at(0).heard(1, "0 0 0 0 0 1 world 1 0 1 0 5 0 0");
+    b.at(0).receives(0, 0, 1);
+    b.at(0).leave(0);
+    EXPECT_EQ(b.told, "0 1 0 0 0 1 world 1 0 1 1 0 1 0");
+}
 TEST(RankBoardOfProcesses, ARowThatIsNoneChangesNothing) {
     Boards b(2);
     for (const char* const row :
@@ -203,6 +213,11 @@ TEST(RankBoardOfProcesses, ARowThatIsNoneChangesNothing) {
     d.at(0).heard(1, "0 0 0 0 0 0 1 world 1 2 0 0");
     d.at(1).divides(0, 1, 1, 0, 0);
     EXPECT_TRUE(d.at(0).divided(0, 1));
+    // Behind a row that has no division.
+    Boards e(2);
+    e.at(0).divides(0, 1, 0, 0, 0);
+    e.at(0).heard(1, "0 0 0 0 0 0 0 world 1 1 0 0");
+    EXPECT_FALSE(e.at(0).divided(0, 1));
 }
 
 }  // namespace

@@ -577,6 +577,8 @@ TEST(NcclWorld, RefusesWhatCannotRun) {
                       "NCCL 3.0.1 is loaded, and gx::nccl was compiled for 2."));
     nccl_testing::set_options({.version = 21805});
     EXPECT_TRUE(holds(refused({.placement = {1, 1}}), "NCCL 2.18.5 is loaded"));
+    nccl_testing::set_options({.version = NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, 0)});
+    EXPECT_EQ(refused({.placement = {1, 1}}), "no error") << "an older patch";
     start(StreamProgress::late, 1, 0);
     EXPECT_TRUE(holds(refused({.placement = {1, 1}}), "nvidia-smi") ||
                 holds(refused({.placement = {1, 1}}), "CUDA_VISIBLE_DEVICES"));
