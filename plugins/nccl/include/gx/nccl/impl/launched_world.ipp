@@ -263,10 +263,10 @@ GX_DECL coordination::Regrouped Meeting::regroup(std::int64_t number) {
     const std::string loss = std::exchange(loss_, {});
     if (gpu_lost_) return {};
     const bool is_root = session_->rank() == 0;
-    coordination::Duration limit = deadline;
-    if (!is_root)  // that of the end of the root's run, of its wait for the others, and one more
-        for (int more = 0; more < 2; ++more) limit = coordination::saturating_sum(limit, deadline);
-    coordination::Regrouped left = session_->regroup(number, limit);
+    // That of the end of the root's run, of its wait for the others, and one more.
+    const coordination::Duration behind_root =
+        coordination::saturating_sum(deadline, coordination::saturating_sum(deadline, deadline));
+    coordination::Regrouped left = session_->regroup(number, is_root ? deadline : behind_root);
     if (!left.members.empty()) {
         left_ = false;
         roster_ = roster_.of(left.members);
