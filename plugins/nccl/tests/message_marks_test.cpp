@@ -55,7 +55,7 @@ TEST(MessageMarks, KeepTheLastMessagesOfAFullRing) {
         {
             cuda::DeviceContext gpu(0);
             cuda::Queue queue(gpu, "communication");
-            nccl::MessageMarks marks(queue, 2);
+            nccl::MessageMarks marks(queue, nccl::steady_now, 2);
             bool sent[]{false, false};
             for (int step : {0, 1}) {
                 marks.begin({"all-reduce", step});
@@ -111,7 +111,7 @@ TEST(MessageMarks, DropAGraphWhoseMarksAreAllReached) {
         {
             cuda::DeviceContext gpu(0);
             cuda::Queue queue(gpu, "compute"), messages(gpu, "communication");
-            nccl::MessageMarks marks(messages, 4);
+            nccl::MessageMarks marks(messages, nccl::steady_now, 4);
             cuda::StepGraphs graphs;
             const auto step = [&](std::uint64_t key) {
                 graphs.run(key, queue, messages, [&] {

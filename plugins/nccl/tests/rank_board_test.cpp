@@ -195,6 +195,29 @@ TEST(RankBoardOfProcesses, TellsWhatItsRankHasQueued) {
     b.at(0).leave(0);
     EXPECT_EQ(b.told, "0 1 0 0 0 1 world 1 0 1 1 0 1 0");
 }
+/// How often rank 0 looks at `Clock` while rank 1 does not answer for `patience`.
+template <auto Clock>
+int looks_at_the_clock(std::chrono::nanoseconds patience) {
+    static int looks;
+    looks = 0;
+    Boards b(2);
+    b.silent = 1;
+    RankBoard board(2, 0, b.links[0], patience, [] { return Clock(++looks); });
+    EXPECT_EQ(board.suspect(0, 0), 1);
+    return looks;
+}
+/// The clock stands still at the begin of the wait, and at the first look behind it.
+TEST(RankBoardOfProcesses, WaitsNoLongerThanItsPatience) {
+    constexpr auto stands = [](int look) {
+        return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(look > 2));
+    };
+    EXPECT_EQ(looks_at_the_clock<stands>(std::chrono::nanoseconds(0)), 2);
+}
+/// By the steady clock, with a pause behind each look.
+TEST(RankBoardOfProcesses, RestsBetweenItsLooks) {
+    constexpr auto runs = [](int) { return gx::nccl::steady_now(); };
+    EXPECT_LT(looks_at_the_clock<runs>(std::chrono::milliseconds(60)), 10);
+}
 TEST(RankBoardOfProcesses, ARowThatIsNoneChangesNothing) {
     Boards b(2);
     for (const char* const row :

@@ -14,6 +14,7 @@
 #include <gx/cuda/handles.hpp>      // EventHandle
 #include <gx/cuda/queue.hpp>        // Queue
 #include <gx/cuda/queued_call.hpp>  // GraphCalls
+#include <gx/nccl/clock.hpp>        // Now
 
 namespace gx::nccl {
 
@@ -24,7 +25,8 @@ namespace gx::nccl {
 class MessageMarks {
 public:
     /// Of the current GPU.
-    GX_DECL explicit MessageMarks(cuda::Queue& queue, std::size_t capacity = 256);
+    GX_DECL explicit MessageMarks(cuda::Queue& queue, Now now = steady_now,
+                                  std::size_t capacity = 256);
 
     /// What is queued from here on is of `operation`.
     GX_DECL void begin(const Operation& operation);
@@ -49,7 +51,6 @@ public:
     [[nodiscard]] std::size_t graphs() const { return of_graphs_.size(); }
 
 private:
-    using Clock = std::chrono::steady_clock;
     struct Mark {
         cuda::EventHandle own{};
         cudaEvent_t event = nullptr;  ///< its own, or one of a graph
@@ -68,13 +69,14 @@ private:
     [[nodiscard]] const Mark& mark(std::uint64_t i) const { return marks_[i % marks_.size()]; }
 
     cuda::Queue* queue_;
+    Now now_;
     std::vector<Mark> marks_;
     std::map<std::weak_ptr<const void>, OfGraph, std::owner_less<>> of_graphs_{};  ///< by life()
     std::uint64_t recorded_ = 0, reached_ = 0;
     std::uint64_t launched_ = 0;  ///< while a graph is captured or replayed: the marks before it
     bool unmarked_ = false;       ///< messages were queued behind the last mark
     Operation current_{};
-    Clock::time_point got_on_ = Clock::now();
+    std::chrono::steady_clock::time_point got_on_ = now_();
 };
 
 }  // namespace gx::nccl

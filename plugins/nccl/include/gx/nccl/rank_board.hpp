@@ -14,6 +14,7 @@
 
 #include <gx/core/decl.hpp>    // GX_DECL
 #include <gx/core/stream.hpp>  // Operation
+#include <gx/nccl/clock.hpp>   // Now
 
 namespace gx::nccl {
 
@@ -64,7 +65,8 @@ public:
     GX_DECL explicit RankBoard(int ranks, std::function<void(int)> on_loss);
     /// That of `rank`, a process. A rank that does not answer `link` for `patience` is lost.
     GX_DECL RankBoard(int ranks, int rank, BoardLink& link,
-                      std::chrono::nanoseconds patience = std::chrono::seconds(10));
+                      std::chrono::nanoseconds patience = std::chrono::seconds(10),
+                      Now now = steady_now);
     /// A row that another rank has told.
     GX_DECL void heard(int rank, const std::string& row);
     void working_on(const Operation& operation) {
@@ -147,6 +149,7 @@ private:
     BoardLink* link_ = nullptr;
     int own_ = -1;
     std::chrono::nanoseconds patience_{};
+    Now now_ = steady_now;
     std::vector<Row> rows_{};   ///< [rank]
     std::vector<char> told_{};  ///< [rank], since ask_rows()
     std::condition_variable heard_{};

@@ -20,6 +20,7 @@
 #include <gx/cuda/queued_call.hpp>    // queued_call
 #include <gx/cuda/step_graphs.hpp>    // StepGraphs
 #include <gx/memory/queue.hpp>        // StreamOrdered, QueuedMessage
+#include <gx/nccl/clock.hpp>          // Now
 #include <gx/nccl/communicator.hpp>   // Communicator
 #include <gx/nccl/message_marks.hpp>  // MessageMarks
 #include <gx/nccl/rank_board.hpp>     // RankBoard
@@ -58,6 +59,7 @@ public:
         Placement placement{};
         std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of messages in progress
         bool graphs = true;                                            ///< see WorldOptions
+        Now now = steady_now;                                          ///< of the deadline
     };
 
     /// Joins the other ranks: waits for them. Errors: LostRank.
@@ -116,7 +118,6 @@ public:
     void abandon() noexcept { give_up(world_rank_); }
 
 private:
-    using Clock = std::chrono::steady_clock;
     GX_DECL Transport(Transport& parent, int color, int key);
     GX_DECL ncclResult_t call_group(std::span<const QueuedMessage<Memory>> group);
     GX_DECL void sum(void* values, std::size_t count, ncclDataType_t type);
@@ -154,7 +155,8 @@ private:
     Communicator comm_{};
     std::deque<std::unique_ptr<Transport>> parts_{};
     Delivery lost_{};
-    std::optional<Clock::time_point> failed_since_{};  ///< as NCCL says, elsewhere
+    /// When NCCL first said that another rank has failed.
+    std::optional<std::chrono::steady_clock::time_point> failed_since_{};
     // Of the whole rank, in the transport that is no part of another:
     std::optional<MessageMarks> marks_{};
     cuda::StepGraphs graphs_{};

@@ -7,8 +7,8 @@
 
 namespace gx::nccl {
 
-GX_DECL MessageMarks::MessageMarks(cuda::Queue& queue, std::size_t capacity)
-    : queue_(&queue), marks_(capacity) {
+GX_DECL MessageMarks::MessageMarks(cuda::Queue& queue, Now now, std::size_t capacity)
+    : queue_(&queue), now_(now), marks_(capacity) {
     for (Mark& m : marks_) m.own = cuda::make_event();
 }
 
@@ -54,7 +54,7 @@ GX_DECL void MessageMarks::record(bool begins) {
     if (m.event == nullptr) return;
     m.operation = current_;
     m.begins = begins;
-    if (reached_ == recorded_++) got_on_ = Clock::now();
+    if (reached_ == recorded_++) got_on_ = now_();
     if (!begins) unmarked_ = false;
 }
 
@@ -74,7 +74,7 @@ GX_DECL void MessageMarks::poll() {
             break;
         }
         ++reached_;
-        got_on_ = Clock::now();
+        got_on_ = now_();
     }
     if (in_graph) {
         drop_graphs();
@@ -84,7 +84,7 @@ GX_DECL void MessageMarks::poll() {
 
 GX_DECL std::chrono::nanoseconds MessageMarks::stuck() const {
     if (reached_ == recorded_ || works_before_messages()) return {};
-    return Clock::now() - got_on_;
+    return now_() - got_on_;
 }
 
 GX_DECL std::optional<Operation> MessageMarks::oldest() const {

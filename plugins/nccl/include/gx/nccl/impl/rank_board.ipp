@@ -25,11 +25,12 @@ GX_DECL RankBoard::RankBoard(int ranks, std::function<void(int)> on_loss)
 }
 
 GX_DECL RankBoard::RankBoard(int ranks, int rank, BoardLink& link,
-                             std::chrono::nanoseconds patience)
+                             std::chrono::nanoseconds patience, Now now)
     : RankBoard(ranks, {}) {
     link_ = &link;
     own_ = rank;
     patience_ = patience;
+    now_ = now;
     rows_.resize(detail::at(ranks));
     told_.resize(detail::at(ranks));
 }
@@ -327,7 +328,7 @@ GX_DECL int RankBoard::ask_rows() {
         row = own_row(true);
     }
     link_->tell(row);
-    const auto end = std::chrono::steady_clock::now() + patience_;
+    const auto end = now_() + patience_;
     constexpr auto pause = std::chrono::milliseconds(20);  // between looks at who is lost
     for (;;) {
         if (link_->lost() >= 0) return -1;
@@ -337,7 +338,7 @@ GX_DECL int RankBoard::ask_rows() {
                (missing == own_ || told_[detail::at(missing)] || left_[detail::at(missing)]))
             ++missing;
         if (missing == std::ssize(told_)) return -1;
-        if (std::chrono::steady_clock::now() >= end) return missing;
+        if (now_() >= end) return missing;
         heard_.wait_for(lock, pause);
     }
 }

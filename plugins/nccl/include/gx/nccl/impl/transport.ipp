@@ -15,7 +15,7 @@ namespace gx::nccl {
 GX_DECL Transport::Transport(cuda::Queue& queue, RankBoard& board, const ncclUniqueId& id, int rank,
                              const Options& options)
     : queue_(&queue), board_(&board), options_(options), rank_(rank), world_rank_(rank) {
-    marks_.emplace(queue);
+    marks_.emplace(queue, options.now);
     ledger_ = 0;
     board.joins(ledger_, rank);
     comm_ = Communicator(id, rank, ranks());
@@ -158,13 +158,13 @@ GX_DECL void Transport::check(ncclResult_t result, const char* call) {
 }
 
 GX_DECL bool Transport::settle(ncclResult_t state) {
-    const auto begin = Clock::now();
+    const auto begin = options_.now();
     while (lost_.complete()) {
         if (state == ncclSuccess) return true;
         if (!goes_on(state) && !is_failure(state))
             expect(state, "NCCL on rank " + std::to_string(world_rank_), comm_.get());
         if (!examine(state).complete()) break;
-        if (Clock::now() - begin > options_.deadline) (void)lose(suspect());
+        if (options_.now() - begin > options_.deadline) (void)lose(suspect());
         std::this_thread::yield();
         if (comm_.get() != nullptr) state = comm_.state();
     }
@@ -172,10 +172,10 @@ GX_DECL bool Transport::settle(ncclResult_t state) {
 }
 
 GX_DECL bool Transport::await_division(int split) {
-    const auto begin = Clock::now();
+    const auto begin = options_.now();
     while (!board_->divided(ledger_, split)) {
         if (!examine(comm_.state()).complete()) return false;
-        if (Clock::now() - begin > options_.deadline) (void)lose(suspect());
+        if (options_.now() - begin > options_.deadline) (void)lose(suspect());
         std::this_thread::yield();
     }
     return true;
@@ -208,10 +208,10 @@ GX_DECL Delivery Transport::examine(ncclResult_t state) {
         return {};
     }
     if (state != ncclRemoteError) return lose(world_rank_);
-    if (!failed_since_) failed_since_ = Clock::now();
+    if (!failed_since_) failed_since_ = options_.now();
     board_->ask();
     const int silent = board_->silent(world_rank_);
-    if (silent >= 0 && Clock::now() - *failed_since_ <= options_.deadline) return {};
+    if (silent >= 0 && options_.now() - *failed_since_ <= options_.deadline) return {};
     return lose(silent >= 0 ? silent : world_rank_);
 }
 
