@@ -258,9 +258,9 @@ struct LateRows {
     std::deque<nccl::RankBoard> boards{};
 };
 
-/// It is known late who is in which part: before the deadline, or when it is met.
+/// It is known late who is in which part: before the deadline, when it is met, or not at all.
 TEST(NcclTransport, ASplitWaitsForTheRowsOfTheOtherRanks) {
-    for (const auto then : {0ns, deadline}) {
+    for (const auto then : {0ns, deadline, deadline + 1ns}) {
         Ranks ranks(2);
         LateRows late(then);
         ranks.run([&](int r) {
@@ -268,10 +268,15 @@ TEST(NcclTransport, ASplitWaitsForTheRowsOfTheOtherRanks) {
             nccl::Transport& part = rank.link.split(1, r);
             if (r == 1) late.divided = true;
             if (r == 0) rank.receive(part, 1);
-            else rank.send(part, 0);
+            else if (then <= deadline) rank.send(part, 0);
+            else return ranks.wait_for_end(0);
             rank.link.close();
         });
-        EXPECT_EQ(ranks.errors, std::vector<std::string>(2));
+        EXPECT_EQ(ranks.errors[1], "");
+        EXPECT_TRUE(then <= deadline
+                        ? ranks.errors[0].empty()
+                        : holds(ranks.errors[0], "splitting a communicator", "rank 1 timed out"))
+            << ranks.errors[0];
         expect_clean();
     }
 }

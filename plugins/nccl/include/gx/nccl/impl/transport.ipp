@@ -174,7 +174,7 @@ GX_DECL bool Transport::settle(ncclResult_t state) {
 GX_DECL bool Transport::await_division(int split) {
     const auto begin = options_.now();
     while (!board_->divided(ledger_, split)) {
-        if (!examine(comm_.state()).complete()) return false;
+        if (!watch().complete()) return false;
         if (options_.now() - begin > options_.deadline) (void)lose(suspect());
         std::this_thread::yield();
     }
