@@ -10,10 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,17 +30,39 @@ namespace {
 // Called at each fsync, with the file or folder that is flushed, before each unlink and after each
 // lstat; set by the tests of the order.
 std::function<void(const std::string&)> on_fsync, on_unlink, on_lstat;
+// What a call sets errno to in place of its work; 0: it works.
+int no_flock = 0, no_fchown = 0, no_unlink = 0;
+// As on a file system where a name's file has another number than the open one.
+bool other_numbers = false;
 
 }  // namespace
 
 // They take the place of the C library's in this program.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"  // the C library has a struct flock
+extern "C" int flock(int file, int how) noexcept {
+    if (no_flock == 0) return static_cast<int>(::syscall(SYS_flock, file, how));
+    errno = no_flock;
+    return -1;
+}
+#pragma GCC diagnostic pop
+extern "C" int fchown(int file, uid_t owner, gid_t group) noexcept {
+    if (no_fchown == 0) return static_cast<int>(::syscall(SYS_fchown, file, owner, group));
+    errno = no_fchown;
+    return -1;
+}
 extern "C" int unlink(const char* name) noexcept {
     if (on_unlink) on_unlink(name);
+    if (no_unlink != 0) {
+        errno = no_unlink;
+        return -1;
+    }
     return static_cast<int>(::syscall(SYS_unlink, name));
 }
 extern "C" int lstat(const char* name, struct stat* s) noexcept {
     const long result = ::syscall(SYS_newfstatat, AT_FDCWD, name, s, AT_SYMLINK_NOFOLLOW);
     if (on_lstat) on_lstat(name);
+    if (other_numbers) ++s->st_ino;
     return static_cast<int>(result);
 }
 extern "C" int fsync(int file) {
@@ -167,6 +191,80 @@ TEST(AtomicFile, RemovesNothingWhereTheOtherWriterHasJustEnded) {
     second.commit();
     EXPECT_EQ(read_text(folder / "f"), "second");
 }
+/// Its lock keeps nobody out: the name goes to the last that opens, and the first is told.
+TEST(AtomicFile, IsWrittenWhereTheFileSystemHasNoLocks) {
+    const Folder folder;
+    no_flock = ENOLCK;
+    gx::detail::AtomicFile first(folder / "f");
+    first.write("first", 5);
+    gx::detail::AtomicFile second(folder / "f");
+    EXPECT_TRUE(holds(error_of([&] { first.commit(); }), "is being written already"));
+    second.write("second", 6);
+    second.commit();
+    no_flock = 0;
+    EXPECT_EQ(read_text(folder / "f"), "second");
+    EXPECT_FALSE(fs::exists(folder / "f.tmp"));
+}
+TEST(AtomicFile, TriesAHundredTimesForAName) {
+    const Folder folder;
+    other_numbers = true;
+    const std::string error = error_of([&] { gx::write_file(folder / "f", "text"); });
+    other_numbers = false;
+    EXPECT_TRUE(holds(error, "is being written already"));
+}
+TEST(AtomicFile, ARefusedOneLeavesNothingOpen) {
+    const Folder folder;
+    const auto open_files = [] {
+        return std::distance(fs::directory_iterator("/proc/self/fd"), {});
+    };
+    const auto before = open_files();
+    no_flock = EWOULDBLOCK;  // another has locked the file that this one has just made
+    const std::string error = error_of([&] { gx::write_file(folder / "f", "text"); });
+    no_flock = 0;
+    EXPECT_TRUE(holds(error, "is being written already"));
+    EXPECT_EQ(open_files(), before);
+}
+TEST(AtomicFile, NamesALeftFileThatStays) {
+    const Folder folder;
+    write_text(folder / "f.tmp", "half");
+    no_unlink = EPERM;
+    const std::string error = error_of([&] { gx::write_file(folder / "f", "text"); });
+    no_unlink = 0;
+    EXPECT_TRUE(holds(error,
+                      "f.tmp' first, which is left of a writer that has ended, and can't be "
+                      "removed. Remove that, or name another file."));
+}
+TEST(AtomicFile, OfAChildIsItsParents) {
+    const Folder folder;
+    auto file = std::make_unique<gx::detail::AtomicFile>(folder / "f");
+    file->write("whole", 5);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        file.reset();
+        ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(error_of([&] { file->commit(); }), "no error");
+    EXPECT_EQ(read_text(folder / "f"), "whole");
+}
+/// Names end at 255 bytes, and ".tmp" would go beyond.
+TEST(AtomicFile, HasANameAsLongAsTheFileSystemTakes) {
+    const Folder folder;
+    for (const std::size_t size : {251, 252, 255}) {
+        const std::string name(size, 'n'), other = std::string(size - 1, 'n') + "m";
+        gx::detail::AtomicFile file(folder / name.c_str());
+        EXPECT_EQ(error_of([&] { gx::write_file(folder / other.c_str(), "other"); }), "no error");
+        file.write("text", 4);
+        file.commit();
+        EXPECT_EQ(read_text(folder / name.c_str()), "text");
+        EXPECT_EQ(read_text(folder / other.c_str()), "other");
+        EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), {}), 2);
+        fs::remove(folder / name.c_str());
+        fs::remove(folder / other.c_str());
+    }
+}
 /// Processes that write one file, and one that gives up: what has the name is always whole.
 TEST(AtomicFile, IsWholeWhoeverWritesAtTheSameTime) {
     const Folder folder;
@@ -221,35 +319,65 @@ TEST(AtomicFile, IsNotWrittenOnAfterAnError) {
     EXPECT_TRUE(holds(error_of([&] { file.write("more", 4); }), "is complete"));
     EXPECT_EQ(read_text(folder / "f"), "");
 }
+/// Writes `file` as another user and expects `expected` in what it throws. The caller is root.
+void expect_of_nobody(const fs::path& file, const std::string& expected) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::setuid(65534) != 0) ::_exit(2);
+        const auto error = error_of([&] { gx::detail::AtomicFile{file}.commit(); });
+        ::_exit(error.find(expected) != std::string::npos ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << expected;
+}
 /// In a folder that two users write to, one of whom may not write the other's files.
 TEST(AtomicFile, LeavesAnotherUsersHalfFileAlone) {
     if (::getuid() != 0) GTEST_SKIP() << "only root can be two users";
     const Folder folder;
     fs::permissions(folder.path, fs::perms::all);
-    const auto as_nobody = [&](const std::string& expected) {
-        const pid_t child = ::fork();
-        if (child == 0) {
-            if (::setuid(65534) != 0) ::_exit(2);
-            const auto error = error_of([&] { gx::write_file(folder / "f", "of nobody"); });
-            ::_exit(error.find(expected) != std::string::npos ? 0 : 1);
-        }
-        int status = -1;
-        EXPECT_EQ(::waitpid(child, &status, 0), child);
-        EXPECT_EQ(status, 0) << expected;
-    };
     {
         gx::detail::AtomicFile file(folder / "f");
-        as_nobody("is being written already");
+        expect_of_nobody(folder / "f", "is being written already");
         fs::permissions(folder / "f.tmp", fs::perms::owner_write);
-        as_nobody("f.tmp' first, which is another user's");
+        expect_of_nobody(folder / "f", "f.tmp' first, which is another user's");
         file.write("of root", 7);
         file.commit();
     }
     EXPECT_EQ(read_text(folder / "f"), "of root");
     write_text(folder / "f.tmp", "left of root");
     fs::permissions(folder / "f", fs::perms::all);
-    as_nobody("no error");
-    EXPECT_EQ(read_text(folder / "f"), "of nobody");
+    expect_of_nobody(folder / "f", "no error");
+    EXPECT_EQ(read_text(folder / "f"), "");
+    write_text(folder / "f.tmp", "left of nobody");
+    ASSERT_EQ(::chown((folder / "f.tmp").c_str(), 65534, 65534), 0);
+    fs::permissions(folder / "f.tmp", fs::perms::none);
+    expect_of_nobody(folder / "f", "f.tmp' first, which can't be opened by its mode");
+}
+/// As /tmp is: found before the work, and not where the file is to be replaced.
+TEST(AtomicFile, FindsAFileThatItsFolderLetsNoOtherUserReplace) {
+    if (::getuid() != 0) GTEST_SKIP() << "only root can be two users";
+    const Folder folder;
+    fs::permissions(folder.path, fs::perms::all | fs::perms::sticky_bit);
+    write_text(folder / "f", "of root");
+    fs::permissions(folder / "f", fs::perms(0666));
+    expect_of_nobody(folder / "f",
+                     "f' is another user's, in a folder where each user replaces his");
+    EXPECT_EQ(read_text(folder / "f"), "of root");
+    expect_of_nobody(folder / "new", "no error");
+    expect_of_nobody(folder / "new", "no error");
+    gx::write_file(folder / "f", "new");
+    EXPECT_EQ(read_text(folder / "f"), "new");
+}
+/// A file keeps no right to run as its owner that it would have of another one.
+TEST(AtomicFile, IsNotSetUidWhereItsOwnerIsAnother) {
+    const Folder folder;
+    write_text(folder / "f", "older");
+    ASSERT_EQ(::chmod((folder / "f").c_str(), 06755), 0);
+    no_fchown = EPERM;
+    gx::write_file(folder / "f", "new");
+    no_fchown = 0;
+    EXPECT_EQ(mode_of(folder / "f"), 0755u);
 }
 TEST(AtomicFile, WithoutACommitNothingChanges) {
     const Folder folder;

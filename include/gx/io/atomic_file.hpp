@@ -27,7 +27,8 @@ namespace detail {
 /// Errors: gx::Error naming the file, what failed and what to do; an older regular file is then
 ///         unchanged, and nothing more is written. The constructor finds files that can't be
 ///         written, or that are being written already, and opens no pipe. Where the file system
-///         has no locks, commit() finds most of the latter.
+///         has no locks, commit() finds most of the latter. A child that was forked meanwhile holds
+///         the name of a writer that is killed, as long as it lives.
 class AtomicFile {
 public:
     GX_COLD explicit AtomicFile(std::filesystem::path path);
@@ -52,7 +53,9 @@ private:
     std::string target_;          // without symbolic links
     std::string temporary_{};     // empty: written directly
     int file_ = -1;
-    bool ended_ = false;  // nothing more is written: committed, or given up
+    int maker_ = 0;        // process
+    bool direct_ = false;  // written without a temporary file
+    bool ended_ = false;   // nothing more is written: committed, or given up
 };
 
 }  // namespace detail

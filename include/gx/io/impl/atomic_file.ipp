@@ -4,18 +4,19 @@
 #include <fcntl.h>     // open
 #include <sys/file.h>  // flock
 #include <sys/stat.h>  // stat
-#include <unistd.h>    // write, fsync
+#include <unistd.h>    // write, fsync, getpid, geteuid
 
 #include <cerrno>        // errno
-#include <cstdio>        // rename, fflush
+#include <cstdio>        // rename, fflush, snprintf
 #include <cstring>       // strerror
 #include <system_error>  // error_code
 #include <utility>       // exchange
 
 #include <gx/core/cold.hpp>       // GX_COLD
+#include <gx/core/error.hpp>      // Error
+#include <gx/core/hash.hpp>       // hash_name
 #include <gx/io/atomic_file.hpp>  // the declarations
 #include <gx/io/folder_lock.hpp>  // take_lock
-#include <gx/core/error.hpp>      // Error
 
 namespace gx {
 
@@ -46,6 +47,26 @@ GX_COLD GX_DECL int standard_stream(const struct stat& file) {
     return -1;
 }
 
+/// The name that a file is written under first. Names end at 255 bytes: a long one is cut, and told
+/// from others by a hash.
+GX_COLD GX_DECL std::string temporary_name(const std::string& target) {
+    const std::string name = std::filesystem::path(target).filename().string();
+    if (name.size() + 4 <= 255) return target + ".tmp";
+    char hash[18];
+    std::snprintf(hash, sizeof hash, "-%016llx", static_cast<unsigned long long>(hash_name(name)));
+    return target.substr(0, target.size() - name.size() + 234) + hash + ".tmp";
+}
+
+/// Whether a file may be replaced in its folder: in one as /tmp, where each user removes his own
+/// files alone, another's may not.
+GX_COLD GX_DECL bool may_replace(const struct stat& file, const std::string& target) {
+    const auto folder = std::filesystem::path(target).parent_path();
+    struct stat of{};
+    if (::stat(folder.empty() ? "." : folder.c_str(), &of) != 0) return true;  // it is told later
+    const uid_t user = ::geteuid();
+    return (of.st_mode & S_ISVTX) == 0 || user == 0 || user == file.st_uid || user == of.st_uid;
+}
+
 /// Whether the open file is the regular one of this name.
 GX_COLD GX_DECL bool is_file_of(int file, const std::string& name) {
     struct stat open{}, named{};
@@ -58,7 +79,7 @@ GX_COLD GX_DECL bool is_file_of(int file, const std::string& name) {
 namespace detail {
 
 GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)), target_(atomic_file::resolved(path_).string()) {
+    : path_(std::move(path)), target_(atomic_file::resolved(path_).string()), maker_(::getpid()) {
     const auto refuse = [this](const char* what) {
         throw Error("file '" + path_.string() + "' is " + what +
                     ": name a regular file, a pipe or a character device.");
@@ -73,6 +94,7 @@ GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
     if (S_ISDIR(old.st_mode)) refuse("a folder");
     if (S_ISBLK(old.st_mode)) refuse("a block device");
     if (const int stream = atomic_file::standard_stream(old); stream >= 0) {
+        direct_ = true;
         std::fflush(stream == STDOUT_FILENO ? stdout : stderr);  // keeps the order of the text
         file_ = ::fcntl(stream, F_DUPFD_CLOEXEC, 0);
         if (file_ < 0) fail("cannot be opened");
@@ -80,13 +102,20 @@ GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
     }
     if (S_ISSOCK(old.st_mode)) refuse("a socket");
     if (::access(path_.c_str(), W_OK) != 0) fail("cannot be written");
-    if (S_ISREG(old.st_mode)) open_temporary(true, old.st_mode & 07777, old.st_uid, old.st_gid);
+    if (!S_ISREG(old.st_mode)) return;
+    if (!atomic_file::may_replace(old, target_)) {
+        errno = EPERM;
+        fail("is another user's, in a folder where each user replaces his own files alone");
+    }
+    open_temporary(true, old.st_mode & 07777, old.st_uid, old.st_gid);
 }
 
 GX_DECL AtomicFile::~AtomicFile() { drop(); }
 
 // The name is removed before the lock is: behind it the name may be that of another writer's file.
+// It is the maker's, and not a child's that has the file open too.
 GX_DECL void AtomicFile::drop() {
+    if (maker_ != ::getpid()) temporary_.clear();
     if (!temporary_.empty()) ::unlink(std::exchange(temporary_, {}).c_str());
     if (file_ >= 0) ::close(std::exchange(file_, -1));
 }
@@ -94,7 +123,7 @@ GX_DECL void AtomicFile::drop() {
 // Whoever has locked the file of this name owns the name: no other writer removes or renames it.
 GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned owner,
                                         unsigned group) {
-    const std::string name = target_ + ".tmp";
+    const std::string name = atomic_file::temporary_name(target_);
     for (int tries = 0; temporary_.empty(); ++tries) {
         // O_EXCL follows no link; 0600 until it has its own mode, so no other user reads it.
         file_ =
@@ -131,7 +160,9 @@ GX_DECL void AtomicFile::remove_left(const std::string& name) {
     if (!writable) left = ::open(name.c_str(), O_RDONLY | flags);  // its owner's alone to write
     if (left < 0 && errno == ENOENT) return;
     if (left < 0 && errno != EACCES) fail("cannot be created");
-    if (left < 0) refuse_name(name, "is another user's");
+    if (left < 0)
+        refuse_name(
+            name, file.st_uid == ::geteuid() ? "can't be opened by its mode" : "is another user's");
     // A lock for readers alone may be none: only one that is held shows that nobody writes.
     const bool dead = writable ? take_lock(left) : ::flock(left, LOCK_EX | LOCK_NB) == 0;
     const bool is_left = dead && atomic_file::is_file_of(left, name);  // else it is gone
@@ -156,6 +187,7 @@ GX_DECL void AtomicFile::open_directly() {
         throw Error("file '" + path_.string() +
                     "' is complete, or was given up at an error: nothing more is written to it");
     if (file_ >= 0) return;
+    direct_ = true;
     file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (file_ < 0) fail("cannot be opened");
 }
@@ -198,11 +230,10 @@ GX_DECL void AtomicFile::commit_temporary() {
 
 GX_DECL void AtomicFile::fail(const char* what) {
     const std::string reason = std::strerror(errno);
-    const bool replaces = file_ < 0 || !temporary_.empty();
     drop();
     ended_ = true;
     throw Error("file '" + path_.string() + "' " + what + ": " + reason + ". " +
-                (replaces ? "An older file of this name is unchanged. " : "") +
+                (direct_ ? "" : "An older file of this name is unchanged. ") +
                 "Free some space or choose a file in a folder that exists and is writable.");
 }
 

@@ -1,7 +1,8 @@
 // Bodies of setup.hpp.
 #pragma once
 
-#include <unistd.h>  // getpid
+#include <fcntl.h>   // open
+#include <unistd.h>  // getpid, close
 
 #include <algorithm>     // max, min, find_if
 #include <cmath>         // isnan, sqrt
@@ -41,6 +42,12 @@ GX_COLD GX_DECL void check_folder(Problems& problems, const std::filesystem::pat
     problems.collect([&] {
         std::error_code error;
         std::filesystem::create_directories(folder, error);
+        // Without a name, where the file system can: what is killed leaves nothing.
+        const int unnamed = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+        if (unnamed >= 0) {
+            ::close(unnamed);
+            return;
+        }
         // other hosts may share the folder, and have a process of this number
         const auto probe =
             folder / fmt::format(".gx-probe-{}-{:08x}", ::getpid(), std::random_device()());
