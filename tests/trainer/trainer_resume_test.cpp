@@ -338,13 +338,33 @@ TEST(Resuming, RefusesALatestThatIsNotTheFurthestOfItsRun) {
     const std::string third = read_text(folder / "epoch-0003.safetensors");
     const std::string refused = trouble<Plain>(o);
     EXPECT_TRUE(holds(refused, "the newest checkpoint by its time is 'epoch-0001.safetensors'",
-                      "but 'epoch-0003.safetensors' of the same run is further",
-                      "name that one as 'resume'"))
+                      "(after epoch 1), but 'epoch-0003.safetensors', of the same composition",
+                      "is further (after epoch 3)", "name that one as 'resume'"))
         << refused;
     EXPECT_EQ(read_text(folder / "epoch-0003.safetensors"), third);
     o.resume = folder / "epoch-0003.safetensors";
     o.epochs = 4;
     EXPECT_EQ(trouble<Plain>(o), "no error");
+}
+/// Checkpoints are as far as their epochs: here the newest has more steps than the third epoch.
+TEST(Resuming, RefusesALatestThatIsNotTheFurthestWhateverTheBatches) {
+    const Folder folder;
+    auto o = options<Plain>(folder);
+    o.epochs = 3;
+    o.batch = 8;
+    auto world = threads(2);
+    (void)Plain(o).train(world, images());
+    const std::string third = read_text(folder / "epoch-0003.safetensors");
+    o.batch = 1;
+    o.epochs = 1;
+    (void)Plain(o).train(world, images());
+    const auto now = std::filesystem::last_write_time(folder / "epoch-0001.safetensors");
+    std::filesystem::last_write_time(folder / "epoch-0001.safetensors",
+                                     now + std::chrono::seconds(10));
+    o.epochs = 4;
+    o.resume = "latest";
+    EXPECT_TRUE(holds(trouble<Plain>(o), "is further (after epoch 3)"));
+    EXPECT_EQ(read_text(folder / "epoch-0003.safetensors"), third);
 }
 TEST(Resuming, GoesOnFromTheLatestBesideAFurtherOneOfAnotherRun) {
     const Folder folder;

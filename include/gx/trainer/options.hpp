@@ -101,7 +101,7 @@ struct TrainerOptions {
     /// anew where there is none, so that one command starts a job and restarts it; where it lies
     /// behind the last epoch nothing is trained, and the record is what it holds. An error where
     /// there are some, and all are damaged or of another model, and where an older one of the same
-    /// run is further.
+    /// composition, data and seed is further.
     std::filesystem::path resume{};
     CheckpointOptions checkpoints{};
     const StopRequest* stop = nullptr;  ///< asked for a checkpoint and an end; it outlives the run

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <algorithm>  // max
-#include <cstdlib>    // strtoll
 #include <ranges>     // reverse
 #include <string>     // names
-#include <utility>    // move
+#include <utility>    // move, pair
 
 #include <fmt/core.h>  // sentences
 
@@ -14,10 +13,12 @@
 #include <gx/core/hash.hpp>                  // hash_name
 #include <gx/core/hash_bits.hpp>             // hash_bits
 #include <gx/io/folder_lock.hpp>             // FolderLock
+#include <gx/io/json_value.hpp>              // read_json
 #include <gx/trainer/monitor/step_gate.hpp>  // StepGate
 #include <gx/trainer/monitor/watchers.hpp>   // Watchers
 #include <gx/trainer/rank/accounts.hpp>      // Accounts
 #include <gx/trainer/run.hpp>
+#include <gx/trainer/safetensors.hpp>  // read_safetensors_metadata
 
 namespace gx::detail::trainer {
 
@@ -161,34 +162,49 @@ GX_COLD GX_DECL bool is_of_such_a_run(const Run& run, const Checkpoint& c) {
            c.images == run.data.train.count() && c.data_hash == run.data_hash;
 }
 
-/// Refuses `c`, which `file` holds, as the latest where an older checkpoint of its folder is of the
-/// same run and further, as in a folder that was copied: steps would be done twice, and written
+/// How far a checkpoint is: epochs done, and images of the next. Steps differ by the batch.
+using EpochAndImages = std::pair<int, std::int64_t>;
+GX_COLD GX_DECL EpochAndImages progress_of(const Checkpoint& c) {
+    return {c.epoch, c.within.images};
+}
+/// As the file's metadata say, so that few files are read whole.
+GX_COLD GX_DECL EpochAndImages said_progress(const std::filesystem::path& file) {
+    const auto metadata = read_safetensors_metadata(file);
+    const auto text = metadata.find("gx");
+    if (text == metadata.end()) return {};
+    const JsonValue state = read_json(text->second);
+    const JsonValue* const within = state.find("within");
+    return {state.at("epoch").integer<int>(),
+            within == nullptr ? 0 : within->at("images").integer()};
+}
+
+/// Refuses `c`, which `file` holds, as the latest where an older checkpoint of its folder is of
+/// such a run and further, as in a folder that was copied: epochs would be done twice, and written
 /// over it.
 GX_COLD GX_DECL void expect_furthest(const Run& run, const Checkpoint& c,
                                      const std::filesystem::path& file) {
     std::error_code gone;
     const auto time = std::filesystem::last_write_time(file, gone);
-    std::string furthest;
-    std::int64_t most = c.step;
+    EpochAndImages most = progress_of(c);
+    std::string furthest, place;
     for (const auto& entry : checkpoint_files(file.parent_path())) {
         if (entry.last_write_time(gone) >= time || gone) continue;  // newer ones can't be used
-        const std::string name = entry.path().filename().string();
-        const std::int64_t from = name.starts_with("epoch-") ? std::int64_t{c.epoch} : c.step;
-        if (std::strtoll(name.c_str() + name.find('-') + 1, nullptr, 10) <= from) continue;
         try {
+            if (said_progress(entry.path()) <= most) continue;
             const Checkpoint other = read_checkpoint(entry.path(), run.graph());
-            if (other.step <= most || !is_of_such_a_run(run, other)) continue;
-            most = other.step;
-            furthest = name;
+            if (progress_of(other) <= most || !is_of_such_a_run(run, other)) continue;
+            most = progress_of(other);
+            furthest = entry.path().filename().string();
+            place = other.place();
         } catch (const Error&) {  // one that can't be used is no better
         }
     }
     if (furthest.empty()) return;
     throw Error("gx: this run can't start: resume is 'latest', and in '" +
                 file.parent_path().string() + "' the newest checkpoint by its time is '" +
-                file.filename().string() + "' (step " + std::to_string(c.step) + "), but '" +
-                furthest + "' of the same run is further (step " + std::to_string(most) +
-                "). If the folder was copied name that one as 'resume'; to do these steps again "
+                file.filename().string() + "' (" + c.place() + "), but '" + furthest +
+                "', of the same composition, data and seed, is further (" + place +
+                "). If the folder was copied name that one as 'resume'; to do these epochs again "
                 "name the newest, or move the further one away.");
 }
 
