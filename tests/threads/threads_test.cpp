@@ -351,10 +351,23 @@ TEST(Threads, RefusesAPlacementWithoutRanksOrOfTooMany) {
     EXPECT_EQ(refusal({2, 3}), "");
     const int one[]{0};
     const gx::NodeMap none, uneven{.node = one};
-    EXPECT_EQ(refusal({0, 0, &none}),
+    EXPECT_EQ(refusal({1, 0, &none}),
               "placement.nodes names machines of 0 ranks, and places on them of 0: give both of "
               "each rank, and at least 1 rank");
-    EXPECT_EQ(refusal({0, 0, &uneven}).find("placement.nodes names machines of 1 ranks"), 0u);
+    EXPECT_EQ(refusal({1, 0, &uneven}).find("placement.nodes names machines of 1 ranks"), 0u);
+    const int nodes[]{0, 1, 1}, on_a_third[]{0, 1, 2}, nowhere[]{0, 1, -1}, locals[]{0, 0, 1},
+        twice[]{0, 0, 0};
+    const gx::NodeMap good{nodes, locals}, far{on_a_third, locals}, lost{nowhere, locals},
+        same{nodes, twice};
+    EXPECT_EQ(refusal({2, 0, &good}), "");
+    EXPECT_EQ(refusal({0, 0, &good}).find("placement.machines is 0: "), 0u);
+    EXPECT_EQ(refusal({2, 0, &far}),
+              "placement.nodes: rank 2 is on machine 2 of 2: machines count "
+              "from 0, and placement.machines counts them");
+    EXPECT_EQ(refusal({2, 0, &lost}).find("placement.nodes: rank 2 is on machine -1 of 2"), 0u);
+    EXPECT_EQ(refusal({2, 0, &same}),
+              "placement.nodes: rank 2 is local rank 0 of machine 1, which "
+              "has 1 lower ranks: a local rank is their number");
 }
 TEST(ThreadsDeathTest, EventsOfAnotherStreamBreakTheContract) {
     gx::Event theirs[2];
