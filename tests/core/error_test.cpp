@@ -28,7 +28,8 @@ TEST(LostRank, SaysHowTheOtherRankIsMissing) {
     EXPECT_EQ(gx::LostRank(where, {Outcome::lost, 2}).what(),
               head +
                   "is lost: its process, host or connection ended. Look at that rank's own "
-                  "error, then go on from the last checkpoint.");
+                  "error, or, if it was killed, at its host's log, then go on from the last "
+                  "checkpoint.");
     EXPECT_EQ(gx::LostRank(where, {Outcome::timed_out, 2}).what(),
               head +
                   "timed out. Look at that rank's own error, or, if it has none, at the "

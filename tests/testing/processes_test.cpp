@@ -454,6 +454,32 @@ TEST_F(ForkedProcesses, KeepWhatTheyHaveInMemoryBetweenRuns) {
     });
     EXPECT_EQ(*seen, (std::array{4, 8, 12}));
 }
+/// Rank 0 waits for rank 1, and rank 1 for rank 2, which is killed: that is what both are told.
+TEST_F(ForkedProcesses, ARankThatWaitsForAnotherLearnsWhoIsLost) {
+    const Shared<std::array<Delivery, 3>> told;
+    Processes<3> world({.deadline = std::chrono::hours(1)});
+    (void)error_of_run([&] {
+        world.in_each_process([&](auto& here) {
+            try {
+                here.run([](auto& rank) {
+                    const int r = rank.rank();
+                    if (r == 2) raise(SIGKILL);
+                    int x = 0;
+                    auto& link = rank.transport();
+                    const Delivery d = link.wait(link.receive(r + 1, 0, in(x)));
+                    throw gx::LostRank({.rank = r, .operation = "waiting"}, d);
+                });
+            } catch (const gx::LostRank& e) {
+                (*told)[std::size_t(here.first_local_rank())] = e.delivery();
+                throw;
+            }
+        });
+    });
+    for (const std::size_t r : {0u, 1u}) {
+        EXPECT_EQ((*told)[r].outcome, Delivery::Outcome::lost) << r;
+        EXPECT_EQ((*told)[r].peer, 2) << r;
+    }
+}
 TEST_F(ForkedProcesses, AChildThatFailsBehindTheRunIsNamed) {
     Processes<3> world;
     const auto end = [&](auto f) {

@@ -54,8 +54,10 @@ GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool be
         if (own && begun) std::rethrow_exception(own);
     } catch (const LostRank& e) {
         // What moves messages need not know why a rank is missing.
-        const bool blamed = e.delivery().outcome == Delivery::Outcome::timed_out;
-        const bool died = blamed && e.lost() == cause.rank && cause.reason == Reason::lost;
+        const auto outcome = e.delivery().outcome;
+        const bool unexplained =
+            outcome == Delivery::Outcome::timed_out || outcome == Delivery::Outcome::cancelled;
+        const bool died = unexplained && e.lost() == cause.rank && cause.reason == Reason::lost;
         const Delivery delivery = died ? Delivery{cause.outcome(), cause.rank} : e.delivery();
         if (says_more) throw LostRank(e.where(), delivery, session.sentence());
         if (died) throw LostRank(e.where(), delivery);

@@ -19,6 +19,7 @@ GX_COLD GX_DECL std::string sentence(const LostRank::Where& w, Delivery d) {
            (d.peer < 0 ? std::string("a rank") : "rank " + std::to_string(d.peer)) + " " +
            std::string(reason(d)) + ". Look at that rank's own error" +
            (d.outcome == Delivery::Outcome::timed_out ? ", or, if it has none, at the deadline"
+            : d.outcome == Delivery::Outcome::lost    ? ", or, if it was killed, at its host's log"
                                                       : "") +
            ", then go on from the last checkpoint.";
 }
