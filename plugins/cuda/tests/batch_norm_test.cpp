@@ -396,7 +396,9 @@ TEST(BatchNormOrder, IsTheStatedOne) {
     for (const Layer& layer : {Layer{.rows = 5200, .all_rows = 5200, .channels = 3},
                                Layer{.rows = 5200, .all_rows = 5200, .channels = 8},
                                Layer{.rows = 700, .all_rows = 700, .channels = 24},
-                               Layer{.rows = 531, .all_rows = 540, .channels = 72}}) {
+                               Layer{.rows = 531, .all_rows = 540, .channels = 72},
+                               // more blocks than a warp adds at once
+                               Layer{.rows = 40'000, .all_rows = 40'000, .channels = 1}}) {
         Trial<fp32> run(layer, 5);
         run.forward(true);
         std::vector<double> x;

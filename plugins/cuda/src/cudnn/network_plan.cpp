@@ -266,7 +266,7 @@ GradientRoute* NetworkPlan::last_added(int tensor) {
 
 /// Units end in another order than their parameters where one with an addition runs late.
 void NetworkPlan::set_final_parameters() {
-    std::vector<bool> done(graph_->parameters.size(), false);
+    std::vector<char> done(graph_->parameters.size(), false);
     std::size_t from = done.size();
     for (std::size_t i = units_.size(); i-- > 0;) {
         const Op& op = *units_[i].op;
