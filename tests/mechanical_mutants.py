@@ -6,9 +6,10 @@
     tests/mechanical_mutants.py plugins/cuda plugins/nccl --list
 
 Copies the tree, gives each such expression of the plugins' sources (src, and impl/*.ipp) a switch,
-builds the plugins' tests once, with the bounds of arrays and containers checked, and runs each of their cases in a process of its own with one
-switch at a time, those that reach it, until one fails, twice in a row. Cases that are quick and
-reach few mutants are first; a mutant survives when these took --budget seconds:
+builds the plugins' tests once, with the bounds of arrays and containers checked, and runs each of
+their cases in a process of its own with one switch at a time, those that reach it, until one fails,
+twice in a row. Cases that are quick and reach few mutants are first; a mutant survives when these
+took --budget seconds:
 
     wait          a call of a function that waits       is not made, and its result is success
     record        a call that records an event          is not made
