@@ -149,8 +149,11 @@ void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report
 }
 
 /// The gradient of a skipped step leaves nothing behind: later reductions and state() have the bits
-/// of a run that never had it, after one and after three in a row. Check "skipped". Any accuracy;
-/// for reducers with state.
+/// of a run that never had it, after one, two and three in a row. Steps are skipped for an infinity
+/// of either sign or a NaN, of any rank, in the first, the middle or the last element, which are in
+/// buckets of their own. Check "skipped". Any accuracy; for reducers with state.
+///
+///     ranks    1, 2, 3 and 2 x 2 in three buckets; 2, 3 and 2 x 3 whole
 template <Reducer R, class Worlds>
 void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_skipped(under_test<R, false>(), any_world(on), seed, report);

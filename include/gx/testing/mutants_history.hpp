@@ -1,9 +1,10 @@
 // Mutants with wrong memory: of earlier reductions, beside state(), or none where it is needed.
 #pragma once
 
-#include <algorithm>  // copy
+#include <algorithm>  // all_of, any_of, copy
 #include <array>      // history
 #include <bit>        // bit_cast
+#include <cmath>      // isfinite, isnan
 #include <cstdint>    // counts
 #include <span>       // bucket
 #include <utility>    // move
@@ -82,6 +83,39 @@ struct KeepTraceOfSkippedStep : Mutant<R> {
         return this->inner_.all_reduce(link, bucket);
     }
     void settle(std::uint64_t gradient, bool) { this->inner_.settle(gradient, true); }
+};
+
+/// Seeded bug: undoes a skipped step only if its last bucket is not finite.
+template <Reducer R>
+struct UndoIfLastBucketOverflows : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        last_is_finite_ = std::ranges::all_of(bucket, [](float x) { return std::isfinite(x); });
+        return report;
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        this->inner_.settle(gradient, applied || last_is_finite_);
+    }
+
+private:
+    bool last_is_finite_ = true;
+};
+
+/// Seeded bug: settles steps that are skipped for a NaN as if they were applied.
+template <Reducer R>
+struct KeepTraceOfNan : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        const bool here = std::ranges::any_of(bucket, [](float x) { return std::isnan(x); });
+        nan_ = here || (bucket.index > 0 && nan_);
+        return report;
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        this->inner_.settle(gradient, applied || nan_);
+    }
+
+private:
+    bool nan_ = false;
 };
 
 /// Works on the residual of the gradient's beginning, whichever bucket it is given.

@@ -56,6 +56,23 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
 GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Placement placement,
                            ConformanceReport& report);
 
+/// A value that is not finite, and its place.
+struct NotFinite {
+    std::size_t rank = 0, element = 0;
+    float value = 0;
+};
+/// Puts the k-th of a sequence of such values into `rows`. Nine in a row have +infinity, -infinity
+/// and NaN each in the first, the middle and the last element; the rank changes every second time.
+GX_DECL NotFinite spoil(Rows& rows, std::size_t k);
+
+/// How 64 elements are given to checks of skipped and of scaled steps: whole or in three buckets.
+struct WholeOrCut {
+    Placement placement;
+    std::size_t bucket_elements;  ///< 0: whole
+};
+inline constexpr WholeOrCut whole_or_cut[]{{{1, 1}, 24}, {{1, 2}, 0},  {{1, 2}, 24}, {{1, 3}, 0},
+                                           {{1, 3}, 24}, {{2, 2}, 24}, {{2, 3}, 0}};
+
 GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b);
 GX_DECL std::string text(Placement placement);
 /// Nine significant digits, with an exponent where these do not reach the unit.

@@ -1,9 +1,10 @@
 // Checks over many reductions: history, saved state, telescoping law, bias.
 #pragma once
 
-#include <cmath>    // abs, frexp, isnan, ldexp, sqrt
-#include <limits>   // infinity
-#include <numeric>  // iota
+#include <cmath>        // abs, frexp, isnan, ldexp, sqrt
+#include <limits>       // infinity
+#include <numeric>      // iota
+#include <string_view>  // plan
 
 #include <gx/testing/conformance.hpp>
 #include <gx/testing/detail/reduce.hpp>  // reduce, check_outcome
@@ -101,14 +102,16 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
     const auto probe = r.make();
     probe->reserve(ReducePlan::whole({1, 1}, 64));
     if (probe->state().empty()) return;
-    for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}}) {
-        const std::size_t bucket = p.ranks() == 2 ? 24 : 0;
+    const std::string_view plan = ".-.--.---.--.-.";  // '-': skipped, once to three times in a row
+    for (const auto& how : detail::whole_or_cut) {
+        const Placement p = how.placement;
+        const std::size_t bucket = how.bucket_elements;
         std::vector<Rows> with, without;
         std::vector<std::uint64_t> numbers;
-        for (std::uint64_t t = 0; t < 12; ++t) {
+        for (std::uint64_t t = 0, skips = 0; t < plan.size(); ++t) {
             with.push_back(wide_magnitudes(seed + t, p.ranks(), 64));
-            if (t == 3 || (t >= 6 && t < 9) || t == 10) {  // one, and a run of them
-                with[t][t % with[t].size()][5] = std::numeric_limits<float>::infinity();
+            if (plan[t] == '-') {
+                detail::spoil(with[t], skips++);
                 continue;
             }
             without.push_back(with[t]);

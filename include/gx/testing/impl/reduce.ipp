@@ -190,6 +190,16 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
     return out;
 }
 
+GX_DECL NotFinite spoil(Rows& rows, std::size_t k) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    constexpr float values[]{infinity, -infinity, std::numeric_limits<float>::quiet_NaN()};
+    const NotFinite bad{.rank = k / 2 % rows.size(),
+                        .element = (rows[0].size() - 1) * (k % 3) / 2,
+                        .value = values[(k + k / 3) % 3]};
+    rows[bad.rank][bad.element] = bad.value;
+    return bad;
+}
+
 GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b) {
     if (a.size() != b.size()) return false;
     for (std::size_t i = 0; i < a.size(); ++i)
