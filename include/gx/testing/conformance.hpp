@@ -161,8 +161,10 @@ void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& repo
 
 /// Gradients times a loss scale that changes from one to the next, by powers of two, give the means
 /// without it times the scale, bit for bit, and the same state(): what a reducer keeps is in
-/// unscaled units. Scales 1/2 to 2048, in buckets, two steps in a row skipped. Check "loss scale".
-/// Any accuracy.
+/// unscaled units. Check "loss scale". Any accuracy.
+///
+///     ranks    as check_skipped
+///     scales   1/2 to 65 536, where steps are skipped at 1/2, 2048 and 65 536
 template <Reducer R, class Worlds>
 void check_loss_scale(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_loss_scale(under_test<R, false>(), any_world(on), seed, report);

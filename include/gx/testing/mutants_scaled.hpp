@@ -47,6 +47,59 @@ struct HideOverflowOfScaled : Mutant<R> {
     }
 };
 
+/// Seeded bug: hides what is not finite in the first of several buckets with a loss scale.
+template <Reducer R>
+struct HideOverflowOfScaledFirstBucket : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        if (bucket.loss_scale != 1 && bucket.index == 0 && bucket.count > 1)
+            for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: hides what is not finite between the first and the last bucket with a loss scale.
+template <Reducer R>
+struct HideOverflowOfScaledMiddleBucket : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        if (bucket.loss_scale != 1 && bucket.index > 0 && bucket.index + 1 < bucket.count)
+            for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: zeroes a mean of 2 ranks that has a loss scale and goes in buckets.
+template <Reducer R>
+struct LoseScaledBucketsOfTwoRanks : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (bucket.loss_scale != 1 && bucket.count > 1 && link.ranks() == 2)
+            for (float& x : bucket) x = 0;
+        return report;
+    }
+};
+
+/// Seeded bug: zeroes a mean of 3 ranks or more that has a loss scale and is one bucket.
+template <Reducer R>
+struct LoseScaledOneBucketOfThreeRanks : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (bucket.loss_scale != 1 && bucket.count == 1 && link.ranks() >= 3)
+            for (float& x : bucket) x = 0;
+        return report;
+    }
+};
+
+/// Seeded bug: zeroes a mean of more than 4 ranks that has a loss scale.
+template <Reducer R>
+struct LoseScaledAboveFourRanks : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (bucket.loss_scale != 1 && link.ranks() > 4)
+            for (float& x : bucket) x = 0;
+        return report;
+    }
+};
+
 /// Seeded bug: ignores loss scales of 1024 and above, as dynamic scaling begins with.
 template <Reducer R>
 struct IgnoreLargeLossScale : ErrorFeedback<R> {
