@@ -131,8 +131,9 @@ void check_staleness(const Worlds& on, std::uint64_t seed, ConformanceReport& re
     check_staleness(under_test<R>(), any_world(on), seed, report);
 }
 
-/// When a rank takes no part, or none behind a gradient's first bucket, every other rank reports an
-/// incomplete reduction, at least one names the lost rank, and nothing hangs. Check "lost rank".
+/// When a rank takes no part, or none behind a gradient's first bucket, or its first two, every
+/// other rank reports an incomplete reduction, at least one names the lost rank, and nothing hangs.
+/// Check "lost rank".
 template <Reducer R, class Worlds>
 void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_lost_rank(under_test<R, false>(), any_world(on), seed, report);
