@@ -51,19 +51,4 @@ INSTANTIATE_TEST_SUITE_P(OnCluster, Mutants, ::testing::ValuesIn(mutants_on(OnCl
 INSTANTIATE_TEST_SUITE_P(OnCluster, WithinTheBound, ::testing::ValuesIn(accepted_on(OnCluster{})),
                          name_of_mutant);
 
-// ---- Decisions that differ ----------------------------------------------------------------
-TEST(Decisions, OfOwnGradientsAndOfBlindRanksAreRejected) {
-    using R = gx::MultiRing<2, gx::fp16>;
-    const gx::testing::OnThreads threads;
-    const auto rejected = [&](const gx::testing::Decision& decide) {
-        gx::testing::ConformanceReport report;
-        gx::testing::check_decision<R>(threads, 1, decide, report);
-        return report.rejected_by("decision");
-    };
-    for (int blind = 0; blind < 4; ++blind)
-        EXPECT_TRUE(rejected(gx::testing::SkipOneRanksOverflow{blind}));
-    EXPECT_TRUE(rejected(gx::testing::DecideByOwnGradient{}));
-    EXPECT_FALSE(rejected(gx::testing::SkipOneRanksOverflow{.blind_rank = -1}));
-}
-
 }  // namespace

@@ -37,6 +37,10 @@ template <gx::testing::Checkpointing::result_type (*keep)(const std::vector<std:
 void run_state(const SeededBug& bug, gx::testing::ConformanceReport& report) {
     gx::testing::check_state(bug.reducer, bug.world, 1, keep, report);
 }
+template <auto decide>
+void run_decision(const SeededBug& bug, gx::testing::ConformanceReport& report) {
+    gx::testing::check_decision(bug.reducer, bug.world, 1, decide, report);
+}
 }  // namespace seeded
 
 /// A reducer under test, without what only check_staleness needs.
@@ -193,6 +197,30 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          under_test<StaleByTwo<gx::DoubleBuffered<typename Place::template of<gx::Ring<>>>>>(),
          world, stale},
         {"ClaimComplete", "lost rank", without_pipeline<ClaimComplete<R>>(), world, lost},
+        {"DecideByOwnGradient", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<DecideByOwnGradient{}>},
+        {"BlindRankZero", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<SkipOneRanksOverflow{0}>},
+        {"BlindRankOne", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<SkipOneRanksOverflow{1}>},
+        {"BlindRankTwo", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<SkipOneRanksOverflow{2}>},
+        {"BlindRankThree", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<SkipOneRanksOverflow{3}>},
+        {"OverlookNan", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<OverlookNan{}>},
+        {"OverlookMinusInfinity", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<OverlookMinusInfinity{}>},
+        {"OverlookFirstHalf", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<OverlookFirstHalf{}>},
+        {"OverlookFirstHalfOnOneRank", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<OverlookFirstHalf{1}>},
+        {"OverlookSecondHalf", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<OverlookSecondHalf{}>},
+        {"OverlookSecondHalfOnOneRank", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<OverlookSecondHalf{1}>},
+        {"SkipLargeMeans", "decision", without_pipeline<R>(), world,
+         &seeded::run_decision<SkipLargeMeans{}>},
     };
 }
 
@@ -207,6 +235,8 @@ std::vector<SeededBug> accepted_on(const Worlds& on) {
         {"OffBy2ToMinus22", "", without_pipeline<OffUnlessPowerOfTwo<R, 22>>(), world, means},
         {"Star", "", without_pipeline<CorrectStar<R>>(), world, means},
         {"StarInAnyOrderOfArrival", "", without_pipeline<CorrectStar<R>>(), world, arrival},
+        {"NoBlindRank", "", without_pipeline<R>(), world,
+         &seeded::run_decision<SkipOneRanksOverflow{-1}>},
     };
 }
 

@@ -194,7 +194,9 @@ void check_law(const Worlds& on, std::uint64_t seed, const Law& law, Conformance
     check_law(under_test<R, false>(), any_world(on), seed, law, report);
 }
 
-/// All ranks decide alike, and skip exactly when the mean is not finite. Check "decision".
+/// All ranks decide alike, and skip exactly when the mean is not finite: for an infinity of either
+/// sign or a NaN, in the first, the middle or the last element, of any rank; and not for a mean as
+/// large as the wire allows, up to a factor of 2. Check "decision".
 template <Reducer R, class Worlds>
 void check_decision(const Worlds& on, std::uint64_t seed, const Decision& decide,
                     ConformanceReport& report) {

@@ -77,6 +77,8 @@ GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b);
 GX_DECL std::string text(Placement placement);
 /// Nine significant digits, with an exponent where these do not reach the unit.
 GX_DECL std::string number(double x);
+/// "nan at element 16 of rank 2"
+GX_DECL std::string text(const NotFinite& bad);
 /// "4 x 2 ranks, length 77, rank 3"
 GX_DECL std::string place(Placement placement, std::size_t length, std::size_t rank);
 

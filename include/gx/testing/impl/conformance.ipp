@@ -349,22 +349,32 @@ GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::ui
 GX_DECL void check_decision(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                             const Decision& decide, ConformanceReport& report) {
     const Placement p{2, 2};
-    for (const int overflowing : {-1, 0, 2, 3}) {
-        Rows rows = wide_magnitudes(seed, p.ranks(), 33);
-        if (overflowing >= 0)
-            rows[static_cast<std::size_t>(overflowing)][20] =
-                std::numeric_limits<float>::infinity();
-        const auto out = detail::reduce(r, world, p, {rows}, report);
-        for (int rank = 0; rank < p.ranks(); ++rank) {
-            const auto i = static_cast<std::size_t>(rank);
-            if (decide(rank, rows[i], out.rows[0][i]) == (overflowing >= 0)) continue;
-            report.add("decision", "rank " + std::to_string(rank) +
-                                       " decides unlike the others when " +
-                                       (overflowing < 0 ? std::string("no rank")
-                                                        : "rank " + std::to_string(overflowing)) +
-                                       " overflows. Fix: decide from the averaged gradient.");
-        }
+    std::vector<Rows> jobs;
+    std::vector<detail::NotFinite> bad;
+    for (std::uint64_t t = 0; t < 11; ++t) {
+        jobs.push_back(wide_magnitudes(seed + t, p.ranks(), 33));
+        if (t > 0 && t < 10) bad.push_back(detail::spoil(jobs[t], t - 1));
     }
+    for (auto& row : jobs.back()) {  // finite again, and large
+        row.front() = r.wire.largest_finite / static_cast<float>(2 * p.ranks());
+        row.back() = -row.front();
+    }
+    const auto out = detail::reduce(r, world, p, jobs, report);
+    for (std::size_t t = 0; t < jobs.size(); ++t)
+        for (std::size_t rank = 0; rank < jobs[t].size(); ++rank) {
+            const bool skip = t > 0 && t < 10;
+            if (decide(static_cast<int>(rank), jobs[t][rank], out.rows[t][rank]) == skip) continue;
+            const std::string who = detail::place(p, jobs[t][rank].size(), rank);
+            report.add("decision",
+                       skip ? who + ": does not skip a step whose mean is not finite, after " +
+                                  detail::text(bad[t - 1]) +
+                                  ". Promise: all ranks skip it. Fix: decide from every element of "
+                                  "the averaged gradient, as gx::all_finite does."
+                            : who + ": skips a step whose mean is finite" +
+                                  (t > 0 ? ", and large" : "") +
+                                  ". Promise: all ranks apply it. Fix: skip only where an element "
+                                  "of the averaged gradient is infinite or NaN.");
+        }
 }
 
 GX_DECL void check_worlds(const ReducerUnderTest& r, const AnyWorld& one, const AnyWorld& other,

@@ -217,6 +217,10 @@ GX_DECL std::string text(Placement p) {
         return std::to_string(p.ranks()) + " ranks on " + std::to_string(p.machines) + " machines";
     return std::to_string(p.machines) + " x " + std::to_string(p.ranks_per_machine) + " ranks";
 }
+GX_DECL std::string text(const NotFinite& bad) {
+    return number(static_cast<double>(bad.value)) + " at element " + std::to_string(bad.element) +
+           " of rank " + std::to_string(bad.rank);
+}
 GX_DECL std::string place(Placement p, std::size_t length, std::size_t rank) {
     return text(p) + ", length " + std::to_string(length) + ", rank " + std::to_string(rank);
 }
