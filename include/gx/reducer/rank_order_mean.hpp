@@ -33,7 +33,8 @@ namespace gx {
 ///         buckets are cut, the number of servers, the world, timing or placement.
 /// Wire:   a server receives w = min(n - 1, max(2, S), 64) contributions at once and adds them
 ///         before it receives more, so (n - 1) / w rounds, rounded up: 1 where all ranks serve, up
-///         to 65 of them. Means go back 64 messages at once. All ranks serving, each sends
+///         to 65 of them. Means go back 64 messages at once; over a stream-ordered transport
+///         contributions come so, too. All ranks serving, each sends
 ///         2 (n - 1) / n of the bucket; one serving, it sends n - 1 buckets and the others 1.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
 /// Cost:   a bucket in E (none where E is fp32), a part in float and w parts in E; in the memory of
@@ -86,7 +87,7 @@ public:
         return done;
     }
 
-    /// The same, queued: a step after the other.
+    /// The same, queued: up to 64 messages each way in a group, and so two groups up to 65 ranks.
     template <StreamOrdered T>
     ReduceReport all_reduce(T& link, ViewIn<float, memory_of<T>> bucket) {
         using M = memory_of<T>;
@@ -115,20 +116,24 @@ public:
                 mine.size());
         };
         ReduceReport done;
-        const auto exchange = [&](int to, Wire out, int from, Wire in) {
-            std::array<QueuedMessage<M>, 2> group;
+        if (n > 1) done.steps = 2 * rounds(n - 1, most_in_flight);
+        // All ranks cut the steps alike, so that messages that belong together are in one group.
+        const auto exchange = [&](const auto& direct, auto out_to, auto in_from) {
+            std::array<QueuedMessage<M>, std::size_t{2} * most_in_flight> group;
             std::size_t count = 0;
-            if (!in.empty()) group[count++] = {.peer = from, .in = writable_bytes_of(in)};
-            if (!out.empty()) group[count++] = {.peer = to, .out = bytes_of(out)};
-            if (count == 0) return;
-            link.exchange(std::span<const QueuedMessage<M>>(group).first(count));
-            done.bytes_sent += static_cast<std::int64_t>(out.size_bytes());
-            ++done.steps;
+            for (int step = 0; step + 1 < n; ++step) {
+                const Exchange e = direct.exchange(rank, step);
+                const Wire in = in_from(e.from), out = out_to(e.to);
+                if (!in.empty()) group[count++] = {.peer = e.from, .in = writable_bytes_of(in)};
+                if (!out.empty()) group[count++] = {.peer = e.to, .out = bytes_of(out)};
+                done.bytes_sent += static_cast<std::int64_t>(out.size_bytes());
+                if ((step + 1) % most_in_flight != 0 && step + 2 < n) continue;
+                if (count > 0) link.exchange(std::span<const QueuedMessage<M>>(group).first(count));
+                count = 0;
+            }
         };
-        for (int step = 0; step + 1 < n; ++step) {
-            const Exchange e = collective::DirectReduceScatter(n).exchange(rank, step);
-            exchange(e.to, part_of(e.to), e.from, mine.empty() ? Wire{} : slot_of(e.from));
-        }
+        exchange(collective::DirectReduceScatter(n), part_of,
+                 [&](int from) { return mine.empty() ? Wire{} : slot_of(from); });
         if (!mine.empty()) {
             const auto sum = sum_.template view<M>().first(mine.size());
             for (int r = 0; r < n; ++r) {
@@ -139,10 +144,7 @@ public:
             launch(link.queue(), kernels::EncodeScaled<E>{1.0f / static_cast<float>(n)},
                    ViewIn<const float, M>(sum), mine);
         }
-        for (int step = 0; step + 1 < n; ++step) {
-            const Exchange e = collective::DirectAllGather(n).exchange(rank, step);
-            exchange(e.to, mine, e.from, part_of(e.from));
-        }
+        exchange(collective::DirectAllGather(n), [&](int) { return mine; }, part_of);
         if constexpr (!in_place) launch(link.queue(), kernels::Decode<E>{}, Read(wire), bucket);
         return done;
     }
