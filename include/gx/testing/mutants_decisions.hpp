@@ -2,15 +2,18 @@
 #pragma once
 
 #include <algorithm>  // all_of, any_of
-#include <cmath>      // abs, isfinite, isinf, isnan
+#include <cmath>      // abs, isinf, isnan
+#include <cstddef>    // size_t
 #include <span>       // gradients
+
+#include <gx/optimizer/finite.hpp>  // all_finite
 
 namespace gx::testing {
 
 /// Decides from the rank's own gradient instead of the averaged one.
 struct DecideByOwnGradient {
     bool operator()(int, std::span<const float> own, std::span<const float>) const {
-        return !std::ranges::all_of(own, [](float x) { return std::isfinite(x); });
+        return !all_finite(own);
     }
 };
 
@@ -18,8 +21,7 @@ struct DecideByOwnGradient {
 struct SkipOneRanksOverflow {
     int blind_rank = 1;
     bool operator()(int rank, std::span<const float>, std::span<const float> reduced) const {
-        const bool finite = std::ranges::all_of(reduced, [](float x) { return std::isfinite(x); });
-        return !finite && rank != blind_rank;
+        return !all_finite(reduced) && rank != blind_rank;
     }
 };
 
@@ -38,23 +40,15 @@ struct OverlookMinusInfinity {
     }
 };
 
-/// Seeded bug: one rank, or all of them (-1), reads the second half of the averaged gradient alone.
-struct OverlookFirstHalf {
+/// Seeded bug: one rank, or all of them (-1), reads one half of the averaged gradient alone.
+struct OverlookHalf {
+    bool overlooks_first = true;
     int half_blind_rank = -1;
     bool operator()(int rank, std::span<const float>, std::span<const float> reduced) const {
+        const std::size_t half = reduced.size() / 2;
         if (half_blind_rank < 0 || rank == half_blind_rank)
-            reduced = reduced.subspan(reduced.size() / 2);
-        return !std::ranges::all_of(reduced, [](float x) { return std::isfinite(x); });
-    }
-};
-
-/// Seeded bug: one rank, or all of them (-1), reads the first half of the averaged gradient alone.
-struct OverlookSecondHalf {
-    int half_blind_rank = -1;
-    bool operator()(int rank, std::span<const float>, std::span<const float> reduced) const {
-        if (half_blind_rank < 0 || rank == half_blind_rank)
-            reduced = reduced.first(reduced.size() / 2);
-        return !std::ranges::all_of(reduced, [](float x) { return std::isfinite(x); });
+            reduced = overlooks_first ? reduced.subspan(half) : reduced.first(half);
+        return !all_finite(reduced);
     }
 };
 

@@ -10,6 +10,7 @@
 #include <gx/reducer/concept.hpp>         // Reducer
 #include <gx/testing/error_feedback.hpp>  // ErrorFeedback
 #include <gx/testing/mutant.hpp>          // Mutant
+#include <gx/testing/mutants_values.hpp>  // HideOverflow
 
 namespace gx::testing {
 
@@ -39,30 +40,29 @@ struct DropSignOfScaled : Mutant<R> {
 
 /// Seeded bug: sends 0 in place of what is not finite, where there is a loss scale.
 template <Reducer R>
-struct HideOverflowOfScaled : Mutant<R> {
+struct HideOverflowOfScaled : HideOverflow<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
-        if (bucket.loss_scale != 1)
-            for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+        if (bucket.loss_scale != 1) return HideOverflow<R>::all_reduce(link, bucket);
         return this->inner_.all_reduce(link, bucket);
     }
 };
 
 /// Seeded bug: hides what is not finite in the first of several buckets with a loss scale.
 template <Reducer R>
-struct HideOverflowOfScaledFirstBucket : Mutant<R> {
+struct HideOverflowOfScaledFirstBucket : HideOverflow<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         if (bucket.loss_scale != 1 && bucket.index == 0 && bucket.count > 1)
-            for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+            return HideOverflow<R>::all_reduce(link, bucket);
         return this->inner_.all_reduce(link, bucket);
     }
 };
 
 /// Seeded bug: hides what is not finite between the first and the last bucket with a loss scale.
 template <Reducer R>
-struct HideOverflowOfScaledMiddleBucket : Mutant<R> {
+struct HideOverflowOfScaledMiddleBucket : HideOverflow<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         if (bucket.loss_scale != 1 && bucket.index > 0 && bucket.index + 1 < bucket.count)
-            for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+            return HideOverflow<R>::all_reduce(link, bucket);
         return this->inner_.all_reduce(link, bucket);
     }
 };
@@ -189,10 +189,9 @@ struct DriftLaterBuckets : Mutant<R> {
 
 /// Seeded bug: sends 0 in place of what is not finite, in all buckets but the first.
 template <Reducer R>
-struct HideOverflowOfLaterBuckets : Mutant<R> {
+struct HideOverflowOfLaterBuckets : HideOverflow<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
-        if (bucket.index > 0)
-            for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
+        if (bucket.index > 0) return HideOverflow<R>::all_reduce(link, bucket);
         return this->inner_.all_reduce(link, bucket);
     }
 };
