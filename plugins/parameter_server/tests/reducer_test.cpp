@@ -6,6 +6,7 @@
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/name.hpp>
 #include <gx/sim/testing/on_cluster.hpp>
+#include <gx/testing/far/world.hpp>
 #include <support/generators.hpp>
 #include <support/reduce_on.hpp>
 
@@ -100,6 +101,33 @@ TEST(ParameterServer, MoreRanksThanMessagesAtOnce) {
             reducer.reserve(gx::ReducePlan::whole({1, 67}, 3));
             EXPECT_TRUE(
                 reducer.all_reduce(rank.transport(), rows[std::size_t(rank.rank())]).complete());
+        });
+        for (const auto& row : rows)
+            for (std::size_t i = 0; i < row.size(); ++i)
+                EXPECT_EQ(row[i], mean<gx::fp32>(before, i));
+    }
+}
+
+/// Over a stream-ordered transport they go in two groups each way, whoever serves.
+TEST(ParameterServer, MoreRanksThanMessagesOfAGroup) {
+    using Memory = gx::testing::FarMemory;
+    for (const int servers : {0, 1, 5}) {
+        Rows rows(67);
+        for (std::size_t r = 0; r < rows.size(); ++r) rows[r] = {float(r), float(r % 7), 1.0f};
+        const Rows before = rows;
+        gx::testing::FarWorld<>({.placement = {1, 67}}).run([&](auto& rank) {
+            std::span<float> row = rows[std::size_t(rank.rank())];
+            gx::Buffer<float> bucket(&rank.memory(), std::ssize(row), "bucket");
+            const auto view = bucket.template view<Memory>();
+            ParameterServer<> reducer({.servers = servers});
+            gx::ReducePlan plan = gx::ReducePlan::whole({1, 67}, std::ssize(row));
+            plan.memory = &rank.memory();
+            reducer.reserve(plan);
+            auto& queue = rank.stream();
+            queue.copy_in(std::span<const float>(row), view, {"bucket"});
+            EXPECT_EQ(reducer.all_reduce(rank.transport(), gx::BucketIn<Memory>(view)).steps, 4);
+            queue.copy_out(gx::ViewIn<const float, Memory>(view), row, {"bucket"});
+            EXPECT_TRUE(queue.wait(queue.record()).complete());
         });
         for (const auto& row : rows)
             for (std::size_t i = 0; i < row.size(); ++i)
