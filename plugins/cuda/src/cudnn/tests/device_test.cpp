@@ -549,8 +549,8 @@ TEST(Device, NamesTheBatchThatFits) {
     cuda_testing::reset({.device_bytes = std::size_t{1} << 19, .check_at_exit = false});
     expect_holds(of_batch(2), {"Not even a batch of 1 fits"});
 }
-/// The least memory for the plan of 64 images is the least of which 128 say that 64 fit. What a
-/// program allocates beside the plan, here the report, may lack memory then.
+/// In the smallest memory that a batch of 64 is planned for, a batch of 128 is told that 64 fit;
+/// with a byte less it is not. What is allocated beside the plan, as the report, may lack memory.
 TEST(Device, NamesABatchThatTakesAllMemory) {
     const Graph g = lower(layer("linear"));
     const auto error_with = [&](std::size_t bytes, int batch) {
