@@ -8,12 +8,13 @@
 #include <cstdint>    // int64_t
 #include <span>       // data
 
-#include <gx/collective/exchange.hpp>  // Collective, chunk_range
-#include <gx/core/contract.hpp>        // GX_EXPECT
-#include <gx/core/transport.hpp>       // Transport
-#include <gx/memory/memory.hpp>        // ViewIn
-#include <gx/memory/kernels.hpp>       // Accumulate, Copy
-#include <gx/memory/queue.hpp>         // launch, StreamOrdered
+#include <gx/collective/exchange.hpp>       // Collective, chunk_range
+#include <gx/collective/fused_scaling.hpp>  // FusedScaling
+#include <gx/core/contract.hpp>             // GX_EXPECT
+#include <gx/core/transport.hpp>            // Transport
+#include <gx/memory/memory.hpp>             // ViewIn
+#include <gx/memory/kernels.hpp>            // Accumulate, Copy
+#include <gx/memory/queue.hpp>              // launch, StreamOrdered
 
 namespace gx::collective {
 
@@ -65,6 +66,15 @@ struct [[nodiscard]] Execution {
     int steps = 0;  ///< of the longest collective
 };
 
+/// Makes the sums of all-reduces of floats on the host means: by `factors` and the scaling of each
+/// flow, which was reserved for its collective.
+struct Scaled {
+    std::span<FusedScaling> of_flow{};
+    MeanFactors factors{};
+};
+/// Leaves a sum as it is.
+struct Unscaled {};
+
 namespace detail {
 
 /// State of a running flow: its step, and which half of the step is incomplete.
@@ -91,14 +101,16 @@ public:
     [[nodiscard]] Data landing() const { return in_; }  ///< where its message lands
 
     /// Posts steps until one has a message to wait for; false when the collective is done.
-    template <Transport T>
-    bool post(T& link, std::int64_t& bytes_sent) {
+    template <Transport T, class S>
+    bool post(T& link, std::int64_t& bytes_sent, std::size_t k, const S& scaling) {
         while (!sending && !receiving) {
             if (!next(link.rank())) return false;
             receiving = !in_.empty();  // an empty chunk is empty on both sides: no message
             sending = !out_.empty();
             if (receiving)
                 received = link.receive(now_.from, flow_->channel, std::as_writable_bytes(in_));
+            if constexpr (std::same_as<S, Scaled>)
+                scaling.of_flow[k].send(now_, scaling.factors, flow_->data);
             if (sending) sent = link.send(now_.to, flow_->channel, std::as_bytes(out_));
             bytes_sent += static_cast<std::int64_t>(out_.size_bytes());
         }
@@ -118,6 +130,17 @@ public:
         }
         GX_EXPECT(now_.combine == Combine::copy, "bytes are copied, not added");
         launch(queue, kernels::CopyValues<storage>{}, in, mine);
+    }
+    /// The same on the host, where flow k may become a mean.
+    template <class S>
+    void combine(std::size_t k, const S& scaling) {
+        if constexpr (std::same_as<S, Scaled>) {
+            FusedScaling& mine = scaling.of_flow[k];
+            if (now_.from >= 0 && now_.combine == Combine::add)
+                return mine.add(now_, step_ - 1, scaling.factors, in_, flow_->data);
+            if (now_.from >= 0) mine.copied(now_);
+        }
+        combine(HostQueue{});
     }
 
     bool sending = false, receiving = false;
@@ -179,15 +202,19 @@ void expect_valid(const Flow<E, C, M>& flow, int ranks) {
 ///         When a wait is not complete it stops, waits for what it has posted, and returns that
 ///         delivery; the data is then unspecified.
 /// Cost:   allocates nothing; one pass over received data for each adding step.
-template <class E, class C, std::size_t K, Transport T>
-    requires Executable<E, C>
-Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
+template <class E, class C, std::size_t K, Transport T, class S = Unscaled>
+    requires Executable<E, C> && (std::same_as<S, Unscaled> || std::same_as<E, fp32>)
+Execution execute(T& link, const std::array<Flow<E, C>, K>& flows, const S& scaling = {}) {
     static_assert(K >= 1);
     Execution done;
     std::array<detail::Progress<E, C, HostMemory>, K> progress;
     for (std::size_t k = 0; k < K; ++k) {
         detail::expect_valid(flows[k], link.ranks());
         progress[k] = detail::Progress<E, C, HostMemory>(flows[k]);
+        if constexpr (std::same_as<S, Scaled>) {
+            GX_EXPECT(flows[k].offsets.empty(), "a mean is scaled in chunks of chunk_range");
+            scaling.of_flow[k].begin(flows[k].collective, link.rank());
+        }
         done.steps = std::max(done.steps, flows[k].collective.steps());
     }
     std::array<Request, 2 * K> waiting;
@@ -196,17 +223,22 @@ Execution execute(T& link, const std::array<Flow<E, C>, K>& flows) {
         std::size_t count = 0;
         for (std::size_t k = 0; k < K; ++k) {
             auto& p = progress[k];
-            if (done.delivery.complete()) p.post(link, done.bytes_sent);
+            if (done.delivery.complete()) p.post(link, done.bytes_sent, k, scaling);
             if (p.receiving) waiting[count] = p.received, owner[count++] = 2 * k;
             if (p.sending) waiting[count] = p.sent, owner[count++] = 2 * k + 1;
         }
-        if (count == 0) return done;
+        if (count == 0) break;
         const Arrival arrival = link.wait_any(std::span<const Request>(waiting).first(count));
         if (done.delivery.complete()) done.delivery = arrival.delivery;
-        auto& p = progress[owner[arrival.index] / 2];
+        const std::size_t k = owner[arrival.index] / 2;
+        auto& p = progress[k];
         (owner[arrival.index] % 2 == 0 ? p.receiving : p.sending) = false;
-        if (!p.sending && !p.receiving && done.delivery.complete()) p.combine(HostQueue{});
+        if (!p.sending && !p.receiving && done.delivery.complete()) p.combine(k, scaling);
     }
+    if constexpr (std::same_as<S, Scaled>)
+        for (std::size_t k = 0; k < K && done.delivery.complete(); ++k)
+            scaling.of_flow[k].end(scaling.factors, flows[k].data);
+    return done;
 }
 
 /// The same over a stream-ordered transport: queues all steps and returns at once. The flows go in

@@ -10,16 +10,17 @@
 #include <string>       // names
 #include <string_view>  // broken contracts
 #include <type_traits>  // type_identity
-#include <utility>      // integer_sequence
+#include <utility>      // declval, integer_sequence
 
-#include <gx/collective/execute.hpp>  // execute
-#include <gx/collective/proof.hpp>    // prove_all_reduce
-#include <gx/core/transport.hpp>      // working_on_part
-#include <gx/memory/buffer.hpp>       // Buffer
-#include <gx/memory/kernels.hpp>      // EncodeScaled, DecodeScaled
-#include <gx/memory/queue.hpp>        // launch
-#include <gx/reducer/concept.hpp>     // ReduceReport
-#include <gx/reducer/divide.hpp>      // DividePolicy
+#include <gx/collective/execute.hpp>        // execute
+#include <gx/collective/fused_scaling.hpp>  // FusedScaling
+#include <gx/collective/proof.hpp>          // prove_all_reduce
+#include <gx/core/transport.hpp>            // working_on_part
+#include <gx/memory/buffer.hpp>             // Buffer
+#include <gx/memory/kernels.hpp>            // EncodeScaled, DecodeScaled
+#include <gx/memory/queue.hpp>              // launch
+#include <gx/reducer/concept.hpp>           // ReduceReport
+#include <gx/reducer/divide.hpp>            // DividePolicy
 
 namespace gx {
 
@@ -100,6 +101,11 @@ public:
             const auto proof = collective::prove_all_reduce(c);
             GX_EXPECT(proof.holds(), proof.sentence());
         }
+        if constexpr (in_place) {
+            fuses_ = placement.ranks() <= ranks_fused && !factors().are_one();
+            for (int k = 0; fuses_ && k < K; ++k)
+                scaling_[index(k)].reserve(*collectives_[index(k)]);
+        }
         scratch_ = {plan.memory, placement.ranks() > 1 ? message_ * K : 0, "ring scratch"};
         if constexpr (!in_place) wire_ = {plan.memory, elements, "wire"};
     }
@@ -110,13 +116,17 @@ public:
         GX_EXPECT(link.placement() == placement_, "reserve() for the placement it will run on");
         const auto count = static_cast<std::int64_t>(bucket.size());
         GX_EXPECT(count <= elements_, "a bucket larger than was reserved");
+        if constexpr (in_place && on_host<T>) {
+            if (fuses_) {
+                const collective::Execution done = collective::execute(
+                    link, flows<HostMemory>(bucket), collective::Scaled{scaling_, factors()});
+                return {done.delivery, done.bytes_sent, done.steps};
+            }
+        }
         working_on_part(link, in_place ? "" : "MEMCPY_IN_FUSION_BUFFER");
         const auto wire = pack(link, bucket);
         working_on_part(link, "");
-        const auto flows = [&]<int... k>(std::integer_sequence<int, k...>) {
-            return std::array<collective::Flow<E, Collective, M>, K>{flow<M>(wire, k)...};
-        }(std::make_integer_sequence<int, K>{});
-        const collective::Execution done = collective::execute(link, flows);
+        const collective::Execution done = collective::execute(link, flows<M>(wire));
         if (done.delivery.complete()) {
             working_on_part(link, in_place ? "" : "MEMCPY_OUT_FUSION_BUFFER");
             unpack(link, wire, bucket);
@@ -128,8 +138,16 @@ public:
 private:
     using storage = typename E::storage;
     static constexpr bool in_place = std::same_as<E, fp32>;
+    /// Kernels are no work that a queue orders or charges.
+    template <class T>
+    static constexpr bool on_host =
+        std::same_as<std::remove_cvref_t<decltype(queue_of(std::declval<T&>()))>, HostQueue>;
+    static constexpr int ranks_fused = 256;  ///< above, each rank would keep much of each chunk
     static constexpr std::size_t index(int k) { return static_cast<std::size_t>(k); }
 
+    [[nodiscard]] collective::MeanFactors factors() const {
+        return {Divide::before(placement_.ranks()), Divide::after(placement_.ranks())};
+    }
     template <class T, class M = memory_of<T>>
     ViewIn<storage, M> pack(T& link, ViewIn<float, M> bucket) {
         const float factor = Divide::before(placement_.ranks());
@@ -154,6 +172,12 @@ private:
         }
     }
     template <class M>
+    std::array<collective::Flow<E, Collective, M>, index(K)> flows(ViewIn<storage, M> wire) {
+        return [&]<int... k>(std::integer_sequence<int, k...>) {
+            return std::array<collective::Flow<E, Collective, M>, index(K)>{flow<M>(wire, k)...};
+        }(std::make_integer_sequence<int, K>{});
+    }
+    template <class M>
     collective::Flow<E, Collective, M> flow(ViewIn<storage, M> wire, int k) {
         const auto part = chunk_range(static_cast<std::int64_t>(wire.size()), K, k);
         const auto scratch = scratch_.size() / index(K);
@@ -167,6 +191,8 @@ private:
     std::int64_t elements_ = 0;
     std::int64_t message_ = 0;
     std::array<std::optional<Collective>, static_cast<std::size_t>(K)> collectives_;
+    bool fuses_ = false;  ///< factors into the collectives, on the host
+    std::array<collective::FusedScaling, static_cast<std::size_t>(in_place ? K : 0)> scaling_{};
     Buffer<storage> wire_;
     Buffer<storage> scratch_;
 };

@@ -1,0 +1,139 @@
+// FusedScaling: the factors of a mean, applied where an all-reduce touches its values anyhow.
+#pragma once
+
+#include <algorithm>  // fill, min
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t
+#include <span>       // values
+#include <vector>     // what is known of each chunk
+
+#include <gx/collective/exchange.hpp>  // Collective, chunk_range
+#include <gx/core/convert.hpp>         // accumulate, encode_scaled
+
+namespace gx::collective {
+
+/// Factors on every element of a mean: on each rank's own value, and on the sum.
+struct MeanFactors {
+    float before = 1, after = 1;
+    [[nodiscard]] constexpr bool are_one() const { return before == 1 && after == 1; }
+};
+
+/// mine = (mine * before + received) * after, each product and the sum rounded to float: the bits
+/// of three passes, a factor of 1 without one. In blocks that stay in the L1 cache.
+inline void accumulate_scaled(std::span<const float> received, MeanFactors factors,
+                              std::span<float> mine) {
+    constexpr std::size_t block = 2048;
+    for (std::size_t at = 0; at < mine.size(); at += block) {
+        const std::span<float> m = mine.subspan(at, std::min(block, mine.size() - at));
+        if (factors.before != 1) encode_scaled<fp32>(m, factors.before, m);
+        accumulate<fp32>(received.subspan(at, m.size()), m);
+        if (factors.after != 1) encode_scaled<fp32>(m, factors.after, m);
+    }
+}
+
+/// Scales the chunks of one rank in an all-reduce of floats: by `before` as a chunk is first sent
+/// or added to, by `after` behind the addition that completes its sum. That is the last thing which
+/// the rank receives of a chunk, unless it is a copy, which some other rank has scaled.
+///
+/// Bits:   those of a pass with `before` over all values and, behind the all-reduce, of one with
+///         `after`.
+/// Cost:   of 2 passes over all values there remains one over what a rank sends before it has added
+///         to it: 1/n of them in a ring.
+class FusedScaling {
+public:
+    /// Room for any rank's part in `c`: nothing is allocated later.
+    template <Collective C>
+    void reserve(const C& c) {
+        completing_step_.assign(static_cast<std::size_t>(c.chunks()), of_no_step);
+        is_scaled_.assign(completing_step_.size(), 0);
+        rank_ = -1;
+    }
+    /// Starts an all-reduce of `rank`.
+    template <Collective C>
+    void begin(const C& c, int rank) {
+        if (rank != rank_) learn(c, rank);
+        std::fill(is_scaled_.begin(), is_scaled_.end(), char{0});
+    }
+
+    /// `e` is about to send from `values`, all chunks of the flow.
+    void send(const Exchange& e, MeanFactors f, std::span<float> values) {
+        if (e.to >= 0) scale(e.send_chunk, e.chunks, f.before, values);
+    }
+    /// Combines what `e`, of `step`, has received, where it is added.
+    void add(const Exchange& e, int step, MeanFactors f, std::span<const float> received,
+             std::span<float> values) {
+        const int end = e.receive_chunk + e.chunks;
+        const std::int64_t origin = range(values, e.receive_chunk, 1).begin;
+        for (int first = e.receive_chunk, next = first; first < end; first = next) {
+            const bool is_scaled = at(is_scaled_, first) != 0, completes = is_last(first, step);
+            while (++next < end && (at(is_scaled_, next) != 0) == is_scaled &&
+                   is_last(next, step) == completes) {
+            }
+            const ChunkRange r = range(values, first, next - first);
+            accumulate_scaled(received.subspan(static_cast<std::size_t>(r.begin - origin),
+                                               static_cast<std::size_t>(r.size())),
+                              {is_scaled ? 1 : f.before, completes ? f.after : 1}, part(values, r));
+            for (int c = first; c < next; ++c) at(is_scaled_, c) = 1;
+        }
+    }
+    /// What `e` has received lies in its place.
+    void copied(const Exchange& e) {
+        for (int c = e.receive_chunk; c < e.receive_chunk + e.chunks; ++c) at(is_scaled_, c) = 1;
+    }
+    /// The all-reduce is done: scales what the rank has received nothing of.
+    void end(MeanFactors f, std::span<float> values) {
+        for (int c = 0; c < static_cast<int>(completing_step_.size()); ++c) {
+            if (at(completing_step_, c) != of_no_step) continue;
+            scale(c, 1, f.before, values);
+            multiply(part(values, range(values, c, 1)), f.after);
+        }
+    }
+
+private:
+    static constexpr int of_no_step = -1, by_another_rank = -2;
+
+    template <class T>
+    static T& at(std::vector<T>& v, int chunk) {
+        return v[static_cast<std::size_t>(chunk)];
+    }
+    [[nodiscard]] bool is_last(int chunk, int step) { return at(completing_step_, chunk) == step; }
+    [[nodiscard]] ChunkRange range(std::span<float> values, int first, int several) const {
+        return chunk_range(static_cast<std::int64_t>(values.size()),
+                           static_cast<int>(completing_step_.size()), first, several);
+    }
+    [[nodiscard]] static std::span<float> part(std::span<float> values, ChunkRange r) {
+        return values.subspan(static_cast<std::size_t>(r.begin),
+                              static_cast<std::size_t>(r.size()));
+    }
+    static void multiply(std::span<float> values, float factor) {
+        if (factor != 1) encode_scaled<fp32>(values, factor, values);
+    }
+    void scale(int first, int several, float factor, std::span<float> values) {
+        const int end = first + several;
+        for (int next = first; first < end; first = next) {
+            const bool is_scaled = at(is_scaled_, first) != 0;
+            while (++next < end && (at(is_scaled_, next) != 0) == is_scaled) {
+            }
+            if (is_scaled) continue;
+            multiply(part(values, range(values, first, next - first)), factor);
+            for (int c = first; c < next; ++c) at(is_scaled_, c) = 1;
+        }
+    }
+    template <Collective C>
+    void learn(const C& c, int rank) {
+        std::fill(completing_step_.begin(), completing_step_.end(), of_no_step);
+        for (int step = 0; step < c.steps(); ++step) {
+            const Exchange e = c.exchange(rank, step);
+            for (int k = 0; e.from >= 0 && k < e.chunks; ++k)
+                at(completing_step_, e.receive_chunk + k) =
+                    e.combine == Combine::add ? step : by_another_rank;
+        }
+        rank_ = rank;
+    }
+
+    int rank_ = -1;
+    std::vector<int> completing_step_{};  ///< [chunk]
+    std::vector<char> is_scaled_{};       ///< [chunk], by `before`
+};
+
+}  // namespace gx::collective

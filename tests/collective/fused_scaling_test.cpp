@@ -1,0 +1,157 @@
+#include <gx/collective/fused_scaling.hpp>  // first, so the header is seen to stand alone
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>     // bit_cast
+#include <limits>  // infinity
+#include <random>
+#include <vector>
+
+#include <gx/collective/binary_tree.hpp>
+#include <gx/collective/execute.hpp>
+#include <gx/collective/halving_doubling.hpp>
+#include <gx/collective/hierarchical.hpp>
+#include <gx/collective/ring.hpp>
+#include <gx/collective/tree.hpp>
+
+#include "worlds.hpp"  // some_placement
+
+namespace {
+
+using gx::collective::FusedScaling;
+using gx::collective::MeanFactors;
+using Bits = std::vector<std::uint32_t>;
+
+/// Floats of every kind, each drawn from all bits: subnormal, infinite and NaN among them.
+std::vector<float> any_floats(std::uint64_t seed, std::int64_t count) {
+    std::mt19937_64 random(seed);
+    std::vector<float> all(static_cast<std::size_t>(count));
+    for (float& x : all) {
+        const auto bits = static_cast<std::uint32_t>(random());
+        x = random() % 4 == 0 ? std::bit_cast<float>(bits)
+                              : static_cast<float>(static_cast<std::int32_t>(bits)) * 1e-9f;
+    }
+    return all;
+}
+Bits bits_of(const std::vector<float>& values) {
+    Bits bits;
+    for (const float x : values) bits.push_back(std::bit_cast<std::uint32_t>(x));
+    return bits;
+}
+void multiply(std::vector<float>& values, float factor) {
+    if (factor != 1) gx::encode_scaled<gx::fp32>(values, factor, values);
+}
+
+/// Bits of each rank behind `reductions` means, one behind the other: by passes or fused.
+template <class C>
+std::vector<Bits> means(const C& collective, MeanFactors factors, std::uint64_t seed,
+                        std::int64_t count, bool fused, int reductions = 2) {
+    std::vector<Bits> ends(static_cast<std::size_t>(collective.ranks()));
+    gx::testing::OnThreads{}({1, collective.ranks()}, [&](auto& rank) {
+        auto& link = rank.transport();
+        const auto r = static_cast<std::uint64_t>(rank.rank());
+        std::vector<float> values = any_floats(seed * 1000 + r, count);
+        std::vector<float> scratch(
+            static_cast<std::size_t>(gx::collective::scratch_elements(collective, count)));
+        std::array<FusedScaling, 1> scaling;
+        scaling[0].reserve(collective);
+        for (int i = 0; i < reductions; ++i) {
+            const std::array flows{
+                gx::collective::Flow<gx::fp32, C>{collective, values, scratch, 0}};
+            if (!fused) multiply(values, factors.before);
+            const auto done = fused ? gx::collective::execute(
+                                          link, flows, gx::collective::Scaled{scaling, factors})
+                                    : gx::collective::execute(link, flows);
+            if (!fused) multiply(values, factors.after);
+            if (!done.delivery.complete()) throw gx::Error("a reduction is not complete");
+        }
+        ends[r] = bits_of(values);
+    });
+    return ends;
+}
+
+const float third = 1.0f / 3;
+MeanFactors some_factors() {
+    return *rc::gen::element(MeanFactors{1, 0.25f}, MeanFactors{0.5f, 1}, MeanFactors{0.5f, 0.5f},
+                             MeanFactors{third, 1}, MeanFactors{1, third}, MeanFactors{third, 7});
+}
+template <class C>
+void expect_the_bits_of_passes(const C& c) {
+    const auto factors = some_factors();
+    const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+    const std::int64_t count = some_length();
+    RC_ASSERT(means(c, factors, seed, count, true) == means(c, factors, seed, count, false));
+}
+
+// ---- Cases worked by hand -----------------------------------------------------------
+TEST(FusedScaling, RoundsEachProductAndTheSum) {
+    const std::vector<float> received{3.0f, -1.0f, 0.1f};
+    std::vector<float> mine{1.0f, 5.0f, 0.7f};
+    gx::collective::accumulate_scaled(received, {third, 0.5f}, mine);
+    const auto by_hand = [](float own, float other) {
+        const volatile float product = own * third;  // volatile: not fused with the sum
+        const volatile float sum = product + other;
+        return sum * 0.5f;
+    };
+    EXPECT_EQ(mine, (std::vector<float>{by_hand(1, 3), by_hand(5, -1), by_hand(0.7f, 0.1f)}));
+}
+TEST(FusedScaling, OfBlocksOfEveryLength) {
+    for (const std::size_t n : {0, 1, 2047, 2048, 2049, 4096, 5000}) {
+        std::vector<float> received(n, 2.0f), mine(n, 4.0f);
+        gx::collective::accumulate_scaled(received, {0.5f, 0.25f}, mine);
+        EXPECT_EQ(mine, std::vector<float>(n, 1.0f)) << n;
+    }
+}
+TEST(FusedScaling, SendsWhatIsScaledOnce) {
+    // Rank 0 of a ring of 3: chunk 0 goes out as it is, chunks 2 and 1 once they have been added to.
+    const gx::collective::Ring ring(3);
+    FusedScaling scaling;
+    scaling.reserve(ring);
+    const MeanFactors half{0.5f, 0.25f};
+    const std::vector<float> received{10.0f};
+    for (int turn = 0; turn < 2; ++turn) {
+        std::vector<float> values{1, 2, 3};
+        scaling.begin(ring, 0);
+        scaling.send(ring.exchange(0, 0), half, values);
+        EXPECT_EQ(values, (std::vector<float>{0.5f, 2, 3}));
+        scaling.add(ring.exchange(0, 0), 0, half, received, values);
+        EXPECT_EQ(values, (std::vector<float>{0.5f, 2, 11.5f}));
+        scaling.send(ring.exchange(0, 1), half, values);
+        EXPECT_EQ(values, (std::vector<float>{0.5f, 2, 11.5f})) << "scaled as it was added to";
+        scaling.add(ring.exchange(0, 1), 1, half, received, values);
+        EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "a whole sum: a mean";
+        scaling.send(ring.exchange(0, 2), half, values);
+        scaling.copied(ring.exchange(0, 2));
+        scaling.end(half, values);
+        EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "others are copies";
+    }
+}
+TEST(FusedScaling, OneRankHasNothingToAddTo) {
+    const gx::collective::Ring ring(1);
+    FusedScaling scaling;
+    scaling.reserve(ring);
+    std::vector<float> values{8, 16};
+    scaling.begin(ring, 0);
+    scaling.end({0.5f, 0.25f}, values);
+    EXPECT_EQ(values, (std::vector<float>{1, 2}));
+}
+
+// ---- Properties ---------------------------------------------------------------------
+RC_GTEST_PROP(FusedScaling, RingsHaveTheBitsOfPasses, ()) {
+    const auto placement = some_placement(17);
+    expect_the_bits_of_passes(gx::collective::machine_ring(placement, *rc::gen::inRange(0, 4)));
+}
+RC_GTEST_PROP(FusedScaling, HalvingDoublingHasTheBitsOfPasses, ()) {
+    expect_the_bits_of_passes(gx::collective::HalvingDoubling(*rc::gen::inRange(1, 18)));
+}
+RC_GTEST_PROP(FusedScaling, TreesHaveTheBitsOfPasses, ()) {
+    expect_the_bits_of_passes(gx::collective::Tree(*rc::gen::inRange(1, 18)));
+    expect_the_bits_of_passes(gx::collective::BinaryTree(
+        *rc::gen::inRange(1, 18), *rc::gen::inRange(0, 2), *rc::gen::inRange(1, 5)));
+}
+RC_GTEST_PROP(FusedScaling, HierarchiesHaveTheBitsOfPasses, ()) {
+    expect_the_bits_of_passes(gx::collective::Hierarchical(some_placement(17)));
+}
+
+}  // namespace
