@@ -71,6 +71,31 @@ TEST(TrivialVector, AlignsItsElements) {
     }
     EXPECT_EQ(lines.back().a, 99);
 }
+/// From half a page on, where elements lie on cache lines.
+TEST(TrivialVector, LiesOnLargePagesWhereItIsLarge) {
+    constexpr std::size_t page = std::size_t{2} << 20;
+    const auto on_page = [](const void* data) {
+        return reinterpret_cast<std::uintptr_t>(data) % page == 0;
+    };
+    for (const std::size_t bytes : {page / 2, page - 4, page, page * 3 / 2, page * 3 / 2 - 4}) {
+        gx::TrivialVector<float, 64> v;
+        v.resize(bytes / sizeof(float), 1.0f);
+        EXPECT_TRUE(on_page(v.data())) << bytes;
+        v.back() = 2.0f;
+        v.push_back(3.0f);  // moves
+        EXPECT_TRUE(on_page(v.data())) << bytes;
+        EXPECT_EQ(v[v.size() - 2], 2.0f);
+    }
+    // Two that follow each other are not both on pages by chance.
+    gx::TrivialVector<float, 64> small[2];
+    gx::TrivialVector<float> plain[2];
+    for (int i = 0; i < 2; ++i) {
+        small[i].resize(page / 2 / sizeof(float) - 1);
+        plain[i].resize(page / sizeof(float));
+    }
+    EXPECT_FALSE(on_page(small[0].data()) && on_page(small[1].data()));
+    EXPECT_FALSE(on_page(plain[0].data()) && on_page(plain[1].data()));
+}
 TEST(TrivialVector, GrowsGeometrically) {
     gx::TrivialVector<int> v;
     int moves = 0;

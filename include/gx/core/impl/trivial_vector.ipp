@@ -5,7 +5,7 @@
 #include <sys/mman.h>  // madvise
 #endif
 
-#include <algorithm>  // max
+#include <algorithm>  // max, min
 #include <cstdint>    // PTRDIFF_MAX
 #include <cstring>    // memcpy, memmove
 #include <new>        // operator new
@@ -14,14 +14,23 @@
 
 namespace gx::detail::trivial_vector {
 
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool rounds_up = false;  // what lies behind the last element is seen then
+#else
+inline constexpr bool rounds_up = true;
+#endif
+
 /// Elements that lie on cache lines, as a model's parameters and gradients do, lie on pages of
-/// 2 MiB where they are many: a pass over them then misses fewer translations.
+/// 2 MiB where they are many: a pass over them misses fewer translations, and a message to another
+/// process has fewer pages to be found. The nearest number of pages, so that at most half a page is
+/// memory that holds nothing; 0: none.
 inline constexpr std::size_t large_page = std::size_t{2} << 20;
-inline bool on_large_pages(std::size_t bytes, Layout element) {
-    return element.alignment >= 64 && bytes >= large_page;
+inline std::size_t large_pages(std::size_t bytes, Layout element) {
+    return element.alignment >= 64 ? bytes / large_page + (bytes % large_page >= large_page / 2)
+                                   : 0;
 }
 inline std::size_t alignment_of(std::size_t bytes, Layout element) {
-    return on_large_pages(bytes, element) ? large_page : element.alignment;
+    return large_pages(bytes, element) > 0 ? large_page : element.alignment;
 }
 
 GX_DECL void Storage::release(Layout element) noexcept {
@@ -34,12 +43,14 @@ GX_DECL void Storage::reserve(std::size_t count, Layout element) {
     if (count <= capacity_) return;
     if (count > PTRDIFF_MAX / element.bytes) throw std::bad_alloc();
     const std::size_t bytes = count * element.bytes, alignment = alignment_of(bytes, element);
+    const std::size_t paged = large_pages(bytes, element) * large_page;
+    const std::size_t taken = rounds_up ? std::max(bytes, paged) : bytes;
     void* larger = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
-                       ? ::operator new(bytes)
-                       : ::operator new(bytes, std::align_val_t(alignment));
+                       ? ::operator new(taken)
+                       : ::operator new(taken, std::align_val_t(alignment));
 #if defined(MADV_HUGEPAGE)
-    if (on_large_pages(bytes, element))  // a wish: where it fails, pages are smaller
-        (void)::madvise(larger, bytes / large_page * large_page, MADV_HUGEPAGE);
+    if (paged > 0)  // a wish: where it fails, pages are smaller
+        (void)::madvise(larger, std::min(taken, paged), MADV_HUGEPAGE);
 #endif
     if (count_ != 0) std::memcpy(larger, data_, count_ * element.bytes);
     release(element);
