@@ -1,6 +1,7 @@
 // Ranks over NCCL's double: the bits of threads, in every order of queued work; what goes wrong.
 #include <gx/nccl/world.hpp>
 
+#include <array>
 #include <atomic>
 #include <string>
 #include <vector>
@@ -376,6 +377,41 @@ TEST(NcclWorld, ARankThatLeavesAGroupAndOwesNothingIsNotLost) {
             }
         });
         expect_clean();
+    }
+}
+TEST(NcclWorld, ALossIsKnownToAllParts) {
+    // Rank 2 is lost; the others have parts beside each other, and a part of a part.
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        start(StreamProgress::late, seed);
+        nccl::World<> world({.placement = {3, 1}});
+        std::array<std::string, 2> others;
+        EXPECT_THROW(world.run([&](auto& rank) {
+            const int r = rank.rank();
+            nccl::Transport& first = rank.transport().split(r == 2, r);
+            nccl::Transport& second = rank.transport().split(r == 2, r);
+            nccl::Transport& inner = first.split(0, r);
+            if (r == 2)
+                throw LostRank({.rank = 2, .operation = "a test"}, {Delivery::Outcome::lost, 2});
+            std::byte never{};
+            (void)rank.control().wait(rank.control().receive(2, control_channel, {&never, 1}));
+            Buffer<std::byte> bytes(&rank.memory(), 8, "bytes");
+            QueuedMessage<cuda::GpuMemory> message{.peer = 1 - r};
+            (r == 0 ? message.in : message.out) = bytes.template view<cuda::GpuMemory>();
+            try {
+                for (nccl::Transport* const part : {&first, &second, &inner})
+                    part->exchange({&message, 1});
+                const Delivery done = rank.stream().wait(rank.stream().record());
+                if (!done.complete()) throw LostRank({.rank = r, .operation = "a wait"}, done);
+            } catch (const LostRank&) {
+                throw;
+            } catch (const std::exception& e) {
+                others[std::size_t(r)] = e.what();
+                throw;
+            }
+        }),
+                     LostRank);
+        EXPECT_EQ(others, (std::array<std::string, 2>{}));
     }
 }
 /// Before NCCL has let all ranks of a group join, and where one of them is late.

@@ -142,6 +142,7 @@ private:
         return parent_ == nullptr ? *this : parent_->root();
     }
     GX_DECL Delivery lose(int lost);
+    GX_DECL void tell_parts();
     GX_DECL void finish(const char* operation);
     [[noreturn]] GX_DECL void throw_lost(const char* operation, Delivery d) const;
 

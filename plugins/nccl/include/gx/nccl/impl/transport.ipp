@@ -187,7 +187,6 @@ GX_DECL Delivery Transport::watch_all() {
     marks_->poll();
     board_->computes(world_rank_, marks_->works_before_messages());
     Delivery d = watch();
-    for (std::size_t i = 0; d.complete() && i < parts_.size(); ++i) d = parts_[i]->watch();
     if (d.complete() && marks_->stuck() > options_.deadline) d = lose(suspect());
     if (d.complete()) return d;
     abort();
@@ -195,9 +194,12 @@ GX_DECL Delivery Transport::watch_all() {
     return unfinished_ ? d : Delivery{};
 }
 
+/// Of this communicator, and of all that were split from it.
 GX_DECL Delivery Transport::watch() {
     if (!lost_.complete()) return lost_;
-    return comm_.get() == nullptr ? Delivery{} : examine(comm_.state());
+    Delivery d = comm_.get() == nullptr ? Delivery{} : examine(comm_.state());
+    for (std::size_t i = 0; d.complete() && i < parts_.size(); ++i) d = parts_[i]->watch();
+    return d;
 }
 
 /// Incomplete where a rank has left with a debt, or NCCL has failed in such a state.
@@ -246,8 +248,17 @@ GX_DECL Delivery Transport::lose(int lost) {
     if (!unfinished_) unfinished_ = marks_->oldest();
     const bool first = board_->report(lost);
     lost_ = {first ? Delivery::Outcome::timed_out : Delivery::Outcome::cancelled, board_->lost()};
+    tell_parts();
     abort();
     return lost_;
+}
+
+/// Their communicators end with this one: what they are given from here on is dropped.
+GX_DECL void Transport::tell_parts() {
+    for (const auto& part : parts_) {
+        part->lost_ = lost_;
+        part->tell_parts();
+    }
 }
 
 GX_DECL void Transport::give_up(int lost) noexcept {
