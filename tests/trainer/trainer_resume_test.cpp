@@ -346,24 +346,45 @@ TEST(Resuming, RefusesALatestThatIsNotTheFurthestOfItsRun) {
     o.epochs = 4;
     EXPECT_EQ(trouble<Plain>(o), "no error");
 }
-/// Checkpoints are as far as their epochs: here the newest has more steps than the third epoch.
-TEST(Resuming, RefusesALatestThatIsNotTheFurthestWhateverTheBatches) {
-    const Folder folder;
+/// Three epochs in large batches; then one in batches of 1, which is newer, and has more steps.
+Plain::Options three_epochs_and_a_long_one(const Folder& folder) {
     auto o = options<Plain>(folder);
     o.epochs = 3;
     o.batch = 8;
     auto world = threads(2);
     (void)Plain(o).train(world, images());
-    const std::string third = read_text(folder / "epoch-0003.safetensors");
     o.batch = 1;
     o.epochs = 1;
     (void)Plain(o).train(world, images());
-    const auto now = std::filesystem::last_write_time(folder / "epoch-0001.safetensors");
-    std::filesystem::last_write_time(folder / "epoch-0001.safetensors",
-                                     now + std::chrono::seconds(10));
     o.epochs = 4;
     o.resume = "latest";
+    return o;
+}
+/// Gives all checkpoints the time of the first, and that one another `ahead` of it.
+void set_times(const Folder& folder, std::chrono::seconds ahead) {
+    const auto time = std::filesystem::last_write_time(folder / "epoch-0001.safetensors");
+    for (const char* const name : {"epoch-0002.safetensors", "epoch-0003.safetensors"})
+        std::filesystem::last_write_time(folder / name, time);
+    std::filesystem::last_write_time(folder / "epoch-0001.safetensors", time + ahead);
+}
+/// Checkpoints are as far as their epochs.
+TEST(Resuming, RefusesALatestThatIsNotTheFurthestWhateverTheBatches) {
+    const Folder folder;
+    const auto o = three_epochs_and_a_long_one(folder);
+    const std::string third = read_text(folder / "epoch-0003.safetensors");
+    set_times(folder, std::chrono::seconds(10));
     EXPECT_TRUE(holds(trouble<Plain>(o), "is further (after epoch 3)"));
+    EXPECT_EQ(read_text(folder / "epoch-0003.safetensors"), third);
+}
+/// As clocks of whole seconds leave them.
+TEST(Resuming, GoesOnFromTheFurthestOfEqualTimesWhateverTheBatches) {
+    const Folder folder;
+    const auto o = three_epochs_and_a_long_one(folder);
+    const std::string third = read_text(folder / "epoch-0003.safetensors");
+    set_times(folder, std::chrono::seconds(0));
+    auto world = threads(2);
+    const gx::RunRecord run = Plain(o).train(world, images());
+    EXPECT_EQ(run.epochs.size(), 4u);
     EXPECT_EQ(read_text(folder / "epoch-0003.safetensors"), third);
 }
 TEST(Resuming, GoesOnFromTheLatestBesideAFurtherOneOfAnotherRun) {

@@ -188,7 +188,7 @@ GX_COLD GX_DECL void expect_furthest(const Run& run, const Checkpoint& c,
     EpochAndImages most = progress_of(c);
     std::string furthest, place;
     for (const auto& entry : checkpoint_files(file.parent_path())) {
-        if (entry.last_write_time(gone) >= time || gone) continue;  // newer ones can't be used
+        if (entry.last_write_time(gone) > time || gone) continue;  // newer ones can't be used
         try {
             if (said_progress(entry.path()) <= most) continue;
             const Checkpoint other = read_checkpoint(entry.path(), run.graph());
