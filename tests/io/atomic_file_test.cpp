@@ -1,6 +1,8 @@
 #include <gx/io/atomic_file.hpp>
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -248,6 +250,52 @@ TEST(AtomicFile, OfAChildIsItsParents) {
     EXPECT_EQ(status, 0);
     EXPECT_EQ(error_of([&] { file->commit(); }), "no error");
     EXPECT_EQ(read_text(folder / "f"), "whole");
+}
+TEST(AtomicFile, IsNotWrittenByAChild) {
+    const Folder folder;
+    gx::detail::AtomicFile file(folder / "f");
+    file.write("half", 4);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const auto refused = [](const std::string& error) {
+            return error.find("which has opened it: its child, this one, can't write it too") !=
+                   std::string::npos;
+        };
+        const bool writes = refused(error_of([&] { file.write("of a child", 10); }));
+        const bool commits = refused(error_of([&] { file.commit(); }));
+        ::_exit(writes && commits ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_FALSE(fs::exists(folder / "f"));
+    file.write(", whole", 7);
+    file.commit();
+    EXPECT_EQ(read_text(folder / "f"), "half, whole");
+}
+/// As `docker -v file:file` makes one: found before the work.
+TEST(AtomicFile, FindsAFileThatIsMountedByItself) {
+    const Folder folder;
+    write_text(folder / "source", "of the host");
+    write_text(folder / "f", "");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::unshare(CLONE_NEWNS) != 0 ||
+            ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            ::mount((folder / "source").c_str(), (folder / "f").c_str(), nullptr, MS_BIND,
+                    nullptr) != 0)
+            ::_exit(77);
+        const auto error = error_of([&] { gx::detail::AtomicFile{folder / "f"}; });
+        ::_exit(error.find("f' is mounted by itself, so that no other file can take its place") !=
+                        std::string::npos
+                    ? 0
+                    : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this process may not mount";
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(read_text(folder / "source"), "of the host");
 }
 /// Names end at 255 bytes, and ".tmp" would go beyond.
 TEST(AtomicFile, HasANameAsLongAsTheFileSystemTakes) {

@@ -16,19 +16,21 @@ namespace detail {
 /// Output file: a regular file appears, or is replaced, only when it is completely on the disk.
 ///
 ///     target                               effect of write() and commit()
-///     absent or a regular file             temporary file beside it, fsync, rename, fsync folder
+///     absent or a regular file             temporary file TARGET.tmp, fsync, rename, fsync folder
 ///     symbolic link                        its target is written, the link stays
 ///     character device or named pipe       written directly, without fsync
 ///     standard output or error             written directly, also if these are regular files
-///     folder, socket or block device       refused
+///     folder, socket or block device       refused, as a file that is mounted by itself
 ///
+/// The name TARGET.tmp is the writer's: what lies there and is not being written is replaced.
 /// An existing file keeps its mode, and its owner where the process may set it; a new one gets
 /// 0666 less the umask. A hard link is replaced: other names keep the old content.
 /// Errors: gx::Error naming the file, what failed and what to do; an older regular file is then
 ///         unchanged, and nothing more is written. The constructor finds files that can't be
 ///         written, or that are being written already, and opens no pipe. Where the file system
-///         has no locks, commit() finds most of the latter. A child that was forked meanwhile holds
-///         the name of a writer that is killed, as long as it lives.
+///         has no locks, commit() finds most of the latter. A child that was forked meanwhile
+///         can't write its parent's file; it holds the name of one that is killed, as long as it
+///         lives.
 class AtomicFile {
 public:
     GX_COLD explicit AtomicFile(std::filesystem::path path);

@@ -9,6 +9,7 @@
 #include <cerrno>        // errno
 #include <cstdio>        // rename, fflush, snprintf
 #include <cstring>       // strerror
+#include <string>        // to_string
 #include <system_error>  // error_code
 #include <utility>       // exchange
 
@@ -67,6 +68,21 @@ GX_COLD GX_DECL bool may_replace(const struct stat& file, const std::string& tar
     return (of.st_mode & S_ISVTX) == 0 || user == 0 || user == file.st_uid || user == of.st_uid;
 }
 
+/// Why a regular file can't be replaced, whoever asks; nullptr: it can, or the system does not say.
+GX_COLD GX_DECL const char* fixed_by(const std::string& target) {
+    struct statx file{};
+    if (::statx(AT_FDCWD, target.c_str(), 0, STATX_BASIC_STATS, &file) != 0) return nullptr;
+#if defined(STATX_ATTR_MOUNT_ROOT)
+    if ((file.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+        return "is mounted by itself, so that no other file can take its place: mount its folder, "
+               "or name another file";
+#endif
+    if ((file.stx_attributes & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE)) != 0)
+        return "can only be appended to, or not be changed, by its attributes: remove them by "
+               "chattr, or name another file";
+    return nullptr;
+}
+
 /// Whether the open file is the regular one of this name.
 GX_COLD GX_DECL bool is_file_of(int file, const std::string& name) {
     struct stat open{}, named{};
@@ -101,12 +117,15 @@ GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
         return;
     }
     if (S_ISSOCK(old.st_mode)) refuse("a socket");
+    direct_ = !S_ISREG(old.st_mode);
     if (::access(path_.c_str(), W_OK) != 0) fail("cannot be written");
-    if (!S_ISREG(old.st_mode)) return;
+    if (direct_) return;
     if (!atomic_file::may_replace(old, target_)) {
         errno = EPERM;
         fail("is another user's, in a folder where each user replaces his own files alone");
     }
+    if (const char* const why = atomic_file::fixed_by(target_))
+        throw Error("file '" + path_.string() + "' " + why + ".");
     open_temporary(true, old.st_mode & 07777, old.st_uid, old.st_gid);
 }
 
@@ -186,6 +205,10 @@ GX_DECL void AtomicFile::open_directly() {
     if (ended_)
         throw Error("file '" + path_.string() +
                     "' is complete, or was given up at an error: nothing more is written to it");
+    if (!temporary_.empty() && maker_ != ::getpid())
+        throw Error("file '" + path_.string() + "' is written by process " +
+                    std::to_string(maker_) +
+                    ", which has opened it: its child, this one, can't write it too");
     if (file_ >= 0) return;
     direct_ = true;
     file_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
