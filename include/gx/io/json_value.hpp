@@ -4,7 +4,7 @@
 #include <cstdint>      // uint64_t
 #include <string>       // names
 #include <string_view>  // the text
-#include <utility>      // in_range, as_const
+#include <utility>      // in_range
 #include <vector>       // items
 
 #include <gx/core/decl.hpp>   // GX_DECL
@@ -35,9 +35,9 @@ struct JsonValue {
 
     /// Returns the first field of that name, or nullptr.
     [[nodiscard]] const JsonValue* find(std::string_view field) const&;
-    const JsonValue* find(std::string_view field) && = delete;
+    const JsonValue* find(std::string_view field) const&& = delete;
     [[nodiscard]] const JsonValue& at(std::string_view field) const&;
-    [[nodiscard]] JsonValue at(std::string_view field) && { return std::as_const(*this).at(field); }
+    [[nodiscard]] JsonValue at(std::string_view field) const&& { return at(field); }
     /// Returns a number that a double can hold.
     [[nodiscard]] double number() const;
     /// Returns a whole number within the range of I.
@@ -51,9 +51,9 @@ struct JsonValue {
     }
     [[nodiscard]] bool boolean() const;
     [[nodiscard]] const std::string& string() const&;
-    [[nodiscard]] std::string string() && { return std::as_const(*this).string(); }
+    [[nodiscard]] std::string string() const&& { return string(); }
     [[nodiscard]] const std::vector<JsonValue>& array() const&;
-    [[nodiscard]] std::vector<JsonValue> array() && { return std::as_const(*this).array(); }
+    [[nodiscard]] std::vector<JsonValue> array() const&& { return array(); }
 
 private:
     [[nodiscard]] bool whole(std::int64_t& x) const;

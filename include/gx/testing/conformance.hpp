@@ -195,8 +195,8 @@ void check_law(const Worlds& on, std::uint64_t seed, const Law& law, Conformance
 }
 
 /// All ranks decide alike, and skip exactly when the mean is not finite: for an infinity of either
-/// sign or a NaN, in the first, the middle or the last element, of any rank; and not for a mean as
-/// large as the wire allows, up to a factor of 2. Check "decision".
+/// sign or a NaN, in the first, the middle or the last element, of any rank; and not for a mean
+/// whose sum is half of the wire's largest value. Check "decision".
 template <Reducer R, class Worlds>
 void check_decision(const Worlds& on, std::uint64_t seed, const Decision& decide,
                     ConformanceReport& report) {
