@@ -14,7 +14,8 @@
 #include <sys/syscall.h>  // SYS_mmap
 #include <unistd.h>       // syscall
 
-#include <gx/cuda_testing/hooks.hpp>  // misuse
+#include <gx/cuda_testing/hooks.hpp>    // misuse
+#include <gx/cuda_testing/runtime.hpp>  // seed_shift
 
 #include "fiber.hpp"
 
@@ -29,7 +30,7 @@ namespace {
 
 using Location = std::source_location;
 constexpr std::size_t thread_stack_bytes = 64 << 10;
-std::mt19937_64 random_order{1};
+std::mt19937_64 random_order{1 + cuda_testing::seed_shift()};
 
 enum class State : unsigned char { fresh, ready, at_block_barrier, at_warp_meeting, done };
 enum class Meeting : unsigned char { barrier, exchange, ballot };
@@ -556,7 +557,7 @@ void count_traffic(std::size_t bytes, bool written) {
     (written ? traffic.written : traffic.read) += static_cast<std::int64_t>(bytes);
 }
 
-void seed(std::uint64_t value) { random_order.seed(value); }
+void seed(std::uint64_t value) { random_order.seed(value + cuda_testing::seed_shift()); }
 
 bool under_thread_sanitizer() { return __tsan_create_fiber != nullptr; }
 

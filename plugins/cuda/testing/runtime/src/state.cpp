@@ -38,6 +38,22 @@ Holder& holder() {
     return one;
 }
 
+/// A whole number of the environment, or `otherwise` where it is not set.
+std::uint64_t whole_number(const char* name, std::uint64_t otherwise) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr) return otherwise;
+    char* end = nullptr;
+    const std::uint64_t value = std::strtoull(text, &end, 10);
+    if (end == text || *end != '\0')
+        throw Error(std::string(name) + " is '" + text + "': give a whole number.");
+    return value;
+}
+
+std::shared_ptr<Runtime> runtime_of(RuntimeOptions options) {
+    options.seed += seed_shift();
+    return std::make_shared<Runtime>(options);
+}
+
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& o)
@@ -58,7 +74,7 @@ Runtime::Runtime(const RuntimeOptions& o)
 std::shared_ptr<Runtime> the_runtime() {
     Holder& h = holder();
     const std::lock_guard lock(h.mutex);
-    if (!h.runtime) h.runtime = std::make_shared<Runtime>(options_from_environment());
+    if (!h.runtime) h.runtime = runtime_of(options_from_environment());
     return h.runtime;
 }
 void replace_runtime(std::shared_ptr<Runtime> next) {
@@ -214,12 +230,7 @@ void misuse(const std::string& sentence) {
 
 RuntimeOptions options_from_environment() {
     RuntimeOptions o;
-    if (const char* const seed = std::getenv("GX_CUDA_SEED")) {
-        char* end = nullptr;
-        o.seed = std::strtoull(seed, &end, 10);
-        if (end == seed || *end != '\0')
-            throw Error("GX_CUDA_SEED is '" + std::string(seed) + "': give a whole number.");
-    }
+    o.seed = whole_number("GX_CUDA_SEED", o.seed);
     if (const char* const text = std::getenv("GX_CUDA_PROGRESS")) {
         const std::string_view progress(text);
         if (progress != "late" && progress != "eager" && progress != "random")
@@ -232,7 +243,9 @@ RuntimeOptions options_from_environment() {
     return o;
 }
 
-void reset(const RuntimeOptions& options) { replace_runtime(std::make_shared<Runtime>(options)); }
+std::uint64_t seed_shift() { return whole_number("GX_CUDA_SEED_SHIFT", 0); }
+
+void reset(const RuntimeOptions& options) { replace_runtime(runtime_of(options)); }
 
 void expect_clean() {
     const auto r = the_runtime();

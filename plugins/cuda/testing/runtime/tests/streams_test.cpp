@@ -93,19 +93,41 @@ TEST_F(Streams, EagerWorkRunsAsItIsQueued) {
     enqueue_kernel(new_stream(), "a", [&] { ran = true; });
     EXPECT_TRUE(ran);
 }
+/// Names of four streams as they run.
+std::string order_of_streams() {
+    std::string text;
+    for (const char* const name : {"a", "b", "c", "d"})
+        enqueue_kernel(new_stream(), name, [&text, name] { text += name; });
+    ok(cudaDeviceSynchronize());
+    return text;
+}
 TEST_F(Streams, OrderOfStreamsDependsOnTheSeed) {
     const auto order = [](std::uint64_t seed) {
         start({.seed = seed});
-        std::string text;
-        for (const char* const name : {"a", "b", "c", "d"})
-            enqueue_kernel(new_stream(), name, [&text, name] { text += name; });
-        ok(cudaDeviceSynchronize());
-        return text;
+        return order_of_streams();
     };
     EXPECT_EQ(order(7), order(7));
     std::set<std::string> orders;
     for (std::uint64_t seed = 0; seed < 20; ++seed) orders.insert(order(seed));
     EXPECT_GT(orders.size(), 5u);
+}
+TEST_F(Streams, AllSeedsAreShiftedByTheEnvironment) {
+    const std::uint64_t before = seed_shift();
+    const auto orders = [](std::uint64_t first) {
+        std::vector<std::string> all;
+        for (std::uint64_t seed = first; seed < first + 8; ++seed) {
+            start({.seed = seed});
+            all.push_back(order_of_streams());
+        }
+        return all;
+    };
+    const auto of_20 = orders(20), of_0 = orders(0);
+    ::setenv("GX_CUDA_SEED_SHIFT", std::to_string(before + 20).c_str(), 1);
+    EXPECT_EQ(orders(0), of_20);
+    EXPECT_NE(of_0, of_20);
+    ::setenv("GX_CUDA_SEED_SHIFT", "2 ", 1);
+    EXPECT_THROW((void)seed_shift(), gx::Error);
+    ::setenv("GX_CUDA_SEED_SHIFT", std::to_string(before).c_str(), 1);
 }
 TEST_F(Streams, PollingGetsOn) {
     const cudaStream_t s = new_stream();

@@ -32,7 +32,7 @@ enum class StreamProgress : unsigned char {
 };
 
 struct RuntimeOptions {
-    std::uint64_t seed = 1;  ///< of the order of streams
+    std::uint64_t seed = 1;  ///< of the order of streams; see seed_shift()
     StreamProgress progress = StreamProgress::late;
     int devices = 8;  ///< 0: calls return cudaErrorNoDevice
     std::size_t device_bytes = std::size_t{2} << 30;
@@ -54,6 +54,11 @@ struct RuntimeOptions {
 /// Default options, with seed and progress taken from GX_CUDA_SEED and GX_CUDA_PROGRESS (late,
 /// eager, random) where these are set. Errors: throws gx::Error on any other text.
 [[nodiscard]] RuntimeOptions options_from_environment();
+
+/// GX_CUDA_SEED_SHIFT, 0 unless set: what is added to every seed of the runtime's double and of the
+/// emulation, those that a test names too, so that all tests run in other orders.
+/// Errors: throws gx::Error where it is no whole number.
+[[nodiscard]] std::uint64_t seed_shift();
 
 /// Starts anew: no device has memory, streams, errors or faults; counters are 0. The first call of
 /// the runtime does this by itself.

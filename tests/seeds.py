@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Runs tests of plugins on CUDA's doubles in other orders: under one seed after the other.
+
+    tests/seeds.py BUILD [--seeds 1-100] [--jobs 2] [--only REGEX] [--minutes M] [--json FILE]
+
+Each line of plugins/*/tests/seeds.txt names a test program and the tests of it that run, as
+`--gtest_filter` takes them. They are run with GX_CUDA_SEED_SHIFT set to each seed, which shifts
+every order of streams, messages, blocks and threads that the doubles and the emulation draw. A
+program that ends with another status than 0 is named with the seed and what it printed: so do
+reports of sanitizers, in a BUILD that has them. BUILD holds the programs: `cmake --build BUILD`.
+
+All programs run under a seed before the next seed begins. With --minutes no seed begins after so
+long; how many there were is printed.
+
+Exit status: 0; 1 if a program failed under a seed; 2 for a BUILD or a list that has none."""
+import argparse, concurrent.futures, json, os, pathlib, re, subprocess, sys, time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LIMIT_S = 1200  # of one program
+
+
+def stop(sentence):
+    print(f"seeds.py: {sentence}", file=sys.stderr)
+    sys.exit(2)
+
+
+def read_lists(build, only):
+    """[(program, filter)] of all lists."""
+    found = []
+    for listed in sorted(ROOT.glob("plugins/*/tests/seeds.txt")):
+        for number, line in enumerate(listed.read_text().splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            words = line.split()
+            if len(words) != 2:
+                stop(f"{listed}:{number}: expected a program and its tests, got '{line}'")
+            if not re.search(only, words[0]):
+                continue
+            matches = [p for p in build.glob(f"**/{words[0]}") if p.is_file()]
+            if not matches:
+                stop(f"{build} has no {words[0]}: build it, or name another folder")
+            found.append((matches[0], words[1]))
+    if not found:
+        stop(f"no program of plugins/*/tests/seeds.txt fits '{only}'")
+    return found
+
+
+def run(program, tests, seed):
+    """What it printed; None where it ended with 0."""
+    env = dict(os.environ, GX_CUDA_SEED_SHIFT=str(seed))
+    try:
+        done = subprocess.run([program, f"--gtest_filter={tests}", "--gtest_brief=1"], env=env,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {LIMIT_S} s"
+    text = done.stdout.decode(errors="replace")
+    if done.returncode == 0 and re.search(r"^\[  PASSED  \] [1-9]", text, re.M):
+        return None
+    return f"status {done.returncode}\n{text[-6000:]}"
+
+
+def seeds_of(text):
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    if not match or int(match[2] or match[1]) < int(match[1]):
+        stop(f"--seeds {text}: give one, or the first and the last, as 1-100")
+    return range(int(match[1]), int(match[2] or match[1]) + 1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--seeds", default="1-100", help="first and last (1-100)")
+    parser.add_argument("--jobs", type=int, default=2, help="programs at once (2)")
+    parser.add_argument("--only", default="", help="programs whose names have this")
+    parser.add_argument("--minutes", type=float, default=0, help="begin no seed after; 0: no limit")
+    parser.add_argument("--json", type=pathlib.Path, help="also write what was run there")
+    options = parser.parse_args()
+    if not options.build.is_dir():
+        stop(f"{options.build} is no folder: name a build, as build/tsan")
+    if options.jobs < 1 or options.minutes < 0:
+        stop("--jobs is at least 1, and --minutes at least 0")
+    programs = read_lists(options.build, options.only)
+    seeds = seeds_of(options.seeds)
+    begun, done, failures = time.monotonic(), 0, []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for seed in seeds:
+            if options.minutes and time.monotonic() - begun > 60 * options.minutes:
+                break
+            results = list(pool.map(lambda p: run(*p, seed), programs))
+            for (program, tests), text in zip(programs, results):
+                if text is not None:
+                    failures.append({"program": program.name, "seed": seed})
+                    print(f"FAILED: GX_CUDA_SEED_SHIFT={seed} {program} --gtest_filter={tests}\n"
+                          f"{text}", flush=True)
+            done += 1
+            print(f"\rseed {seed}: {done} of {len(seeds)}, {len(failures)} failed", end="",
+                  file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    print(f"{len(programs)} programs, {done} seeds from {seeds[0]}, {len(failures)} failed, "
+          f"{time.monotonic() - begun:.0f} s")
+    if options.json:
+        options.json.write_text(json.dumps(
+            {"programs": [[p.name, t] for p, t in programs], "first_seed": seeds[0],
+             "seeds": done, "failures": failures}, indent=2) + "\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
