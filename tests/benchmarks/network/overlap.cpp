@@ -130,8 +130,11 @@ int measure_overlap(const std::string& json, bool namespaces) {
     const double wanted = communication / communication_share;
     int batch = 8;
     double computation = compute_ms(world, batch);
-    for (int i = 0; i < 4 && std::abs(computation / wanted - 1) > 0.02; ++i) {  // about linear
-        batch = std::clamp(static_cast<int>(std::lround(batch * wanted / computation)), 1, 1024);
+    for (int i = 0; i < 8; ++i) {  // about linear
+        const int next =
+            std::clamp(static_cast<int>(std::lround(batch * wanted / computation)), 1, 1024);
+        if (next == batch) break;
+        batch = next;
         computation = compute_ms(world, batch);
     }
     const double in_buckets = longest(world, step_ms<InBuckets>(world, batch));
