@@ -66,8 +66,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
                    sequence = &seeded::run<check_sequence>, overflow = &seeded::run<check_overflow>,
                    stale = &seeded::run<check_staleness>, lost = &seeded::run<check_lost_rank>,
                    telescoping = &seeded::run<check_telescoping>,
-                   scale = &seeded::run<check_loss_scale>, skipped = &seeded::run<check_skipped>,
-                   unbiased = &seeded::run<check_unbiased>,
+                   progress = &seeded::run<check_progress>, scale = &seeded::run<check_loss_scale>,
+                   skipped = &seeded::run<check_skipped>, unbiased = &seeded::run<check_unbiased>,
                    agreement = &seeded::run<check_agreement>;
     return {
         {"IgnorePeers", "mean", without_pipeline<IgnorePeers<R>>(), world, means},
@@ -140,6 +140,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"ForgetResidual", "telescoping", without_pipeline<ForgetResidual<R>>(), world,
          telescoping},
         {"ShareResidual", "telescoping", without_pipeline<ShareResidual<R>>(), world, telescoping},
+        {"KeepAll", "progress", without_pipeline<KeepAll<R>>(), world, progress},
+        {"FollowLastRank", "progress", without_pipeline<FollowLastRank<R>>(), world, progress},
         {"IgnoreLossScale", "loss scale", without_pipeline<IgnoreLossScale<R>>(), world, scale},
         {"DoubleScaledOffRankZero", "loss scale", without_pipeline<DoubleScaledOffRankZero<R>>(),
          world, scale},

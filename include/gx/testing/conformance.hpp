@@ -54,6 +54,8 @@ GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, 
                               ConformanceReport& report);
 GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                                ConformanceReport& report);
+GX_DECL void check_progress(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report);
 GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                             ConformanceReport& report);
 GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
@@ -179,6 +181,16 @@ void check_loss_scale(const Worlds& on, std::uint64_t seed, ConformanceReport& r
 template <Reducer R, class Worlds>
 void check_telescoping(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_telescoping(under_test<R, false>(), any_world(on), seed, report);
+}
+
+/// What error feedback keeps it applies later: of 200 equal steps, in which ranks have gradients of
+/// 1, 4, 9 ... times the first one's, the average that was applied is no further from their mean
+/// than half of its length. The telescoping law holds for a reducer that keeps all, or all but one
+/// rank's. Check "progress".
+/// Accuracy: error_feedback.
+template <Reducer R, class Worlds>
+void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
+    check_progress(under_test<R, false>(), any_world(on), seed, report);
 }
 
 /// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean.

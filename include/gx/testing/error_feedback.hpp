@@ -81,6 +81,40 @@ struct ShareResidual : ErrorFeedback<R> {
     }
 };
 
+/// Seeded bug: sends nothing, and keeps all. The telescoping law holds.
+template <Reducer R>
+struct KeepAll : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const auto [before, after] = this->residual_.of(bucket);
+        for (std::size_t i = 0; i < bucket.size(); ++i) {
+            const float v = bucket[i] / bucket.loss_scale + before[i];
+            const bool kept = std::isfinite(v);
+            after[i] = kept ? v : 0;
+            bucket[i] = kept ? 0 : v;
+        }
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: applies what the last rank sends; the others keep what it leaves of theirs. The
+/// telescoping law holds.
+template <Reducer R>
+struct FollowLastRank : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const auto [before, after] = this->residual_.of(bucket);
+        const float share = link.rank() == link.ranks() - 1 ? float(link.ranks()) : 0;
+        for (std::size_t i = 0; i < bucket.size(); ++i) {
+            const float v = bucket[i] / bucket.loss_scale + before[i];
+            const bool follows = std::isfinite(v);
+            after[i] = follows ? v : 0;
+            bucket[i] = follows ? coarse(v) * bucket.loss_scale * share : v;
+        }
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (std::size_t i = 0; i < bucket.size(); ++i) after[i] -= bucket[i] / bucket.loss_scale;
+        return report;
+    }
+};
+
 /// Unbiased rounding to 3 bits of significand around R: away from 0 with the probability of the
 /// part cut. Biased = true is a seeded bug: always towards 0.
 /// Order: draws by seed, gradient, rank and element, so that nothing is kept.

@@ -101,8 +101,8 @@ public:
     /// Where it is, what the host does next is behind the event. Event{}, before all work, is.
     /// Where it is not, another host or queue goes on by a step, so that a loop of this ends.
     /// Errors, where 100,000 calls of all ranks in a row find that nothing else can go on: LostRank
-    /// where any rank waits for one that has left, else gx::Error. gx::Error where the run has ended
-    /// with an error.
+    /// where any rank waits for one that has left, else gx::Error. gx::Error where the run has
+    /// ended with an error.
     [[nodiscard]] GX_DECL bool reached(int rank, Event event);
     /// Runs what the rank has queued and needs no other rank for; then drops what is left in
     /// `queue`, whose events count as reached.

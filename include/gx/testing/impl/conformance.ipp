@@ -397,7 +397,10 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
                        ConformanceReport& report) {
     if (r.accuracy == Accuracy::rounded) check_means(r, world, seed, report);
     else check_agreement(r, world, seed, report);
-    if (r.accuracy == Accuracy::error_feedback) check_telescoping(r, world, seed, report);
+    if (r.accuracy == Accuracy::error_feedback) {
+        check_telescoping(r, world, seed, report);
+        check_progress(r, world, seed, report);
+    }
     if (r.accuracy == Accuracy::unbiased) check_unbiased(r, world, seed, report);
     check_sequence(r, world, seed, report);
     check_arrival(r, world, seed, report);

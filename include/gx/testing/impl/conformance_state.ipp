@@ -5,6 +5,7 @@
 #include <numeric>      // iota
 #include <string_view>  // plan
 
+#include <gx/core/rng.hpp>  // Rng
 #include <gx/testing/conformance.hpp>
 #include <gx/testing/detail/reduce.hpp>  // reduce, check_outcome
 
@@ -257,6 +258,41 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
                 break;
             }
         }
+    }
+}
+
+GX_DECL void check_progress(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report) {
+    for (const Placement p : {Placement{1, 2}, {1, 3}, {7, 1}}) {
+        constexpr std::size_t elements = 24, steps = 200;
+        Rng rng(seed, "gx::testing::check_progress");
+        Rows rows(static_cast<std::size_t>(p.ranks()), std::vector<float>(elements));
+        for (std::size_t i = 0; i < elements; ++i) {
+            const float first = (i % 3 == 0 ? -1.0f : 1.0f) * (1 + rng.uniform(i));
+            for (std::size_t rank = 0; rank < rows.size(); ++rank)
+                rows[rank][i] = first * static_cast<float>((rank + 1) * (rank + 1));
+        }
+        const auto out = detail::reduce(r, world, p, std::vector<Rows>(steps, rows), report,
+                                        {.bucket_elements = 10});
+        detail::check_outcome(r, out, p, report);
+        const std::vector<double> mean = column_means(rows);
+        double off = 0, length = 0;
+        for (std::size_t i = 0; i < elements; ++i) {
+            double applied = 0;
+            for (std::size_t t = 0; t < steps; ++t)
+                applied += static_cast<double>(out.rows[t][0][i]) / steps;
+            off += (applied - mean[i]) * (applied - mean[i]);
+            length += mean[i] * mean[i];
+        }
+        report.values += static_cast<std::int64_t>(steps * elements);
+        if (std::sqrt(off) <= 0.5 * std::sqrt(length)) continue;
+        report.add("progress",
+                   detail::text(p) + ": of gradients that stay the same, the average of " +
+                       std::to_string(steps) + " reductions is off by " +
+                       detail::number(std::sqrt(off)) + " where their mean has a length of " +
+                       detail::number(std::sqrt(length)) +
+                       ": what is kept is not applied later, or not of all ranks. Fix: send more "
+                       "of gradient + residual, of each rank.");
     }
 }
 
