@@ -9,11 +9,13 @@
 # gx_plugins links every plugin of this build, gx_reducer_plugins those that list reducers.
 # OWN_ORDER: its reducers sum in the order of its library, so their bits are not those of threads;
 # the lists of all others are together in tests/support/all_reducers.hpp.
+# HOST_ONLY: its reducers take buckets in the host's memory alone, or their kernels have no CUDA
+# kernels: they are not proved over NCCL.
 add_library(gx_plugins INTERFACE)
 add_library(gx_reducer_plugins INTERFACE)
 
 function(gx_plugin name)
-  cmake_parse_arguments(arg "OWN_ORDER" "" "LINKS" ${ARGN})
+  cmake_parse_arguments(arg "OWN_ORDER;HOST_ONLY" "" "LINKS" ${ARGN})
   gx_header_library(${name} BASE include LINKS gx::gx ${arg_LINKS})
   target_link_libraries(gx_plugins INTERFACE gx_${name})
   set(reducers ${CMAKE_CURRENT_SOURCE_DIR}/tests/reducers.hpp)
@@ -21,6 +23,9 @@ function(gx_plugin name)
     target_link_libraries(gx_reducer_plugins INTERFACE gx_${name})
     if(NOT arg_OWN_ORDER)
       set_property(GLOBAL APPEND PROPERTY GX_REDUCER_LISTS ${name})
+      if(NOT arg_HOST_ONLY)
+        set_property(GLOBAL APPEND PROPERTY GX_DEVICE_REDUCER_LISTS ${name})
+      endif()
     endif()
   endif()
   if(NOT GX_BUILD_TESTS)

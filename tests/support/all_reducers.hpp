@@ -1,5 +1,6 @@
 // AllReducers: those of the core and of every plugin of this build whose order of sums is gx's, for
-// worlds that prove them all. Needs gx_reducer_plugins.
+// worlds that prove them all; DeviceReducers: without plugins that are HOST_ONLY. Needs
+// gx_reducer_plugins.
 #pragma once
 
 #include <gx/reducer/bucketed.hpp>
@@ -8,7 +9,7 @@
 #include <gx/reducer/ring.hpp>
 #include <gx/testing/reducer_list.hpp>
 
-#include <plugin_reducers.hpp>  // PluginReducers
+#include <plugin_reducers.hpp>  // PluginReducers, DevicePluginReducers
 
 namespace testing_support {
 
@@ -18,5 +19,6 @@ using CoreReducers = gx::testing::ReducerList<
     gx::DoubleBuffered<gx::MultiRing<2, gx::fp16>>,
     gx::DoubleBuffered<gx::DoubleBuffered<gx::Bucketed<gx::Ring<gx::fp32>, 256>>>>;
 using AllReducers = gx::testing::JoinedLists<CoreReducers, PluginReducers>;
+using DeviceReducers = gx::testing::JoinedLists<CoreReducers, DevicePluginReducers>;
 
 }  // namespace testing_support

@@ -11,7 +11,7 @@
 #include <gx/testing/conformance.hpp>
 #include <gx/testing/on_device.hpp>
 
-#include <support/all_reducers.hpp>  // AllReducers
+#include <support/all_reducers.hpp>  // DeviceReducers
 
 #include "../src/cudnn/tests/trained_weights.hpp"
 
@@ -38,7 +38,7 @@ using OnGpu = OnDevice<R, GpuWorld<>::Rank>;
 
 template <class R>
 class VirtualRanks : public ::testing::Test {};
-TYPED_TEST_SUITE(VirtualRanks, testing_support::AllReducers::as<::testing::Types>);
+TYPED_TEST_SUITE(VirtualRanks, testing_support::DeviceReducers::as<::testing::Types>);
 
 TYPED_TEST(VirtualRanks, EndWithTheBitsOfThreads) {
     ConformanceReport report;

@@ -5,7 +5,7 @@
 
 #include <gx/testing/conformance.hpp>
 
-#include <support/all_reducers.hpp>  // AllReducers
+#include <support/all_reducers.hpp>  // DeviceReducers
 
 #include "reducers.hpp"  // this plugin's own
 
@@ -27,7 +27,7 @@ void expect_conformance(const ConformanceReport& report, const std::string& name
 
 template <class R>
 class OverNccl : public ::testing::Test {};
-TYPED_TEST_SUITE(OverNccl, testing_support::AllReducers::as<::testing::Types>);
+TYPED_TEST_SUITE(OverNccl, testing_support::DeviceReducers::as<::testing::Types>);
 
 TYPED_TEST(OverNccl, EndsWithTheBitsOfThreads) {
     ConformanceReport report;
