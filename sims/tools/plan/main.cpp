@@ -299,7 +299,9 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
                               name + ", in place of data sheets" +
                                   (a.profile.empty() ? " and a profile"
                                                      : "; its profile is --profile " + stack)});
-        else if (a.nccl_tests.empty()) unmeasured += (unmeasured.empty() ? "" : ", ") + name;
+        else if (a.nccl_tests.empty())
+            unmeasured += (unmeasured.empty() ? "" : ", ") + name + " (profile " + stack +
+                          (a.profile.empty() ? "; another by --profile)" : ")");
         if (!a.profile.empty() || !stated) named.profile = sim::find_profile(stack);
         std::vector<sim::NcclTests> measured;
         for (const std::string& file : a.nccl_tests) {
@@ -316,8 +318,7 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
             space.clusters.back().machines = count;
         }
     }
-    if (!unmeasured.empty())
-        inputs.push_back({"network", false, "data sheets and profiles of " + unmeasured});
+    if (!unmeasured.empty()) inputs.push_back({"network", false, "data sheets of " + unmeasured});
     if (space.clusters.empty())
         throw Error(
             fmt::format("--most-gpus {}: each of these machines has more; allow as many as "

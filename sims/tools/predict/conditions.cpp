@@ -1,8 +1,10 @@
 #include <tools/predict/conditions.hpp>
 
-#include <algorithm>  // max
+#include <algorithm>  // find, find_if, max
+#include <array>      // to_array
 
 #include <gx/core/error.hpp>            // Error
+#include <gx/io/nearest.hpp>            // nearest_name
 #include <tools/common/text.hpp>        // lower, has
 #include <tools/predict/case_file.hpp>  // text_at
 #include <tools/predict/gpu_proxy.hpp>  // gpu_or_proxy
@@ -107,11 +109,74 @@ Json counts(const Json& c, std::string_view name) {
     return *at;
 }
 
+/// Conditions that are read, and those of published cases that only describe one.
+constexpr auto known_conditions =
+    std::to_array<std::string_view>({"accumulation_steps_by_node_count",
+                                     "batch",
+                                     "batch_per_gpu",
+                                     "bucket_mb",
+                                     "chips",
+                                     "cloud",
+                                     "cluster",
+                                     "collective",
+                                     "data",
+                                     "dataset",
+                                     "date",
+                                     "device",
+                                     "epochs",
+                                     "framework",
+                                     "given",
+                                     "global_batch",
+                                     "gpu",
+                                     "gpus",
+                                     "gpus_per_node",
+                                     "grad_accumulation",
+                                     "gradient_dtype_on_wire",
+                                     "gradient_mb_fp32",
+                                     "image_sizes",
+                                     "instances",
+                                     "intra_node_link",
+                                     "iterations",
+                                     "micro_batch_per_gpu",
+                                     "model",
+                                     "model_mb_as_listed",
+                                     "nic",
+                                     "nic_gbps_per_node",
+                                     "option",
+                                     "parameter_servers",
+                                     "params_millions",
+                                     "phase",
+                                     "precision",
+                                     "region",
+                                     "rule",
+                                     "schedule",
+                                     "server_placement",
+                                     "software",
+                                     "transport",
+                                     "note"});
+
+/// A condition that nothing reads would be answered by a default: a misspelt one is refused, and
+/// any other is named in the remarks.
+void check_names(const Json& c, std::vector<std::string>& remarks) {
+    for (const auto& [name, value] : c.items()) {
+        if (std::ranges::find(known_conditions, name) != known_conditions.end()) continue;
+        const auto longer = std::ranges::find_if(
+            known_conditions, [&](std::string_view known) { return known.starts_with(name); });
+        std::string_view near = nearest_name(name, known_conditions);
+        if (near.empty() && name.size() > 3 && longer != known_conditions.end()) near = *longer;
+        if (!near.empty())
+            throw Error("field 'conditions." + name + "' is not known: did you mean '" +
+                        std::string(near) + "'?");
+        remarks.push_back("condition '" + name + "' is not read");
+    }
+}
+
 }  // namespace
 
 Conditions read_conditions(const Json& c) {
     const auto low = [&](std::string_view name) { return lower(text_at(c, name)); };
     Conditions k;
+    check_names(c, k.remarks);
     const std::string gpu = text_at(c, "gpu");
     if (gpu.empty())
         throw Error("field 'conditions.gpu' is missing: name one, as K80, P100, V100, A100, H100");

@@ -159,6 +159,35 @@ RC_GTEST_PROP(Conditions, AnySpellingIsPredicted, ()) {
     RC_ASSERT(wrong_with(c) == "");
 }
 
+// ---- Names ----------------------------------------------------------------------------
+TEST(Conditions, AMisspeltOneIsRefused) {
+    for (const auto& [typed, meant] :
+         std::vector<std::pair<std::string, std::string>>{{"nic_gbps", "nic_gbps_per_node"},
+                                                          {"gpu_per_node", "gpus_per_node"},
+                                                          {"Model", "model"},
+                                                          {"bucket-mb", "bucket_mb"}}) {
+        Json c = asked().front();
+        c["conditions"][typed] = 10;
+        EXPECT_THAT(predicted(c).error,
+                    ::testing::HasSubstr("field 'conditions." + typed +
+                                         "' is not known: did you mean '" + meant + "'?"));
+    }
+}
+TEST(Conditions, AnUnknownOneIsNamedInTheReasons) {
+    Json c = asked().front();
+    const Prediction before = predicted(c);
+    c["conditions"]["weather"] = "fine";
+    const Prediction p = predicted(c);
+    EXPECT_EQ(p.error, "");
+    ASSERT_FALSE(p.points.empty());
+    EXPECT_EQ(p.points[0].value, before.points[0].value);
+    EXPECT_THAT(p.why, ::testing::HasSubstr("condition 'weather' is not read"));
+}
+TEST(Conditions, ThoseOfPublishedCasesAreKnown) {
+    for (const Json& c : gx::tools::parse_json(gx::tools::published_text(), "cases.json"))
+        EXPECT_THAT(predicted(c).error, ::testing::Not(::testing::HasSubstr("is not known")));
+}
+
 // ---- Physics, on every published case -----------------------------------------------
 RC_GTEST_PROP(Conditions, MoreBandwidthNeverHurts, ()) {
     Json c = asked()[*rc::gen::inRange<std::size_t>(0, asked().size())];
