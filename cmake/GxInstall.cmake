@@ -22,3 +22,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/gxConfig.cmake ${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
         DESTINATION ${gx_package_dir})
+if(TARGET gx_mpi)  # what programs with the component `compiled` compile for their own MPI
+  install(FILES ${PROJECT_SOURCE_DIR}/plugins/mpi/src/mpi.cpp DESTINATION ${gx_package_dir})
+endif()
