@@ -104,7 +104,7 @@ TEST(FusedScaling, OfBlocksOfEveryLength) {
     }
 }
 TEST(FusedScaling, SendsWhatIsScaledOnce) {
-    // Rank 0 of a ring of 3: chunk 0 goes out as it is, chunks 2 and 1 once they have been added to.
+    // Rank 0 of a ring of 3: chunk 0 goes out as it is, 2 and 1 once they have been added to.
     const gx::collective::Ring ring(3);
     FusedScaling scaling;
     scaling.reserve(ring);
