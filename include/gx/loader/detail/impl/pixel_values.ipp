@@ -14,22 +14,26 @@
 namespace gx::detail::loader {
 
 /// to[i] = from[i] on the line, in whole blocks; returns how many. The first sum is exact, so that
-/// the last addition alone rounds what is not far below a float's last bit. Blocks of a known size
-/// in local arrays are what g++ 12 makes vectors of at -O2; each is read before it is written.
+/// the last addition alone rounds what is not far below a float's last bit. A block is read before
+/// it is written. Vectors of the compilers, doubled in width one step after the other: g++ 12 makes
+/// none of a loop over 16 that it unrolls, nor of one conversion from 8 to 32 bits.
 inline std::size_t convert_on(const PixelLine& line, const std::uint8_t* from, float* to,
                               std::size_t count) {
     constexpr std::size_t block = 16;
-    const float slope = line.slope, offset = line.offset;
-    const float more_slope = line.more_slope, more_offset = line.more_offset;
+    using Pixels [[gnu::vector_size(block)]] = std::uint8_t;
+    using Halves [[gnu::vector_size(block * sizeof(std::uint16_t))]] = std::uint16_t;
+    using Words [[gnu::vector_size(block * sizeof(std::int32_t))]] = std::int32_t;
+    using Values [[gnu::vector_size(block * sizeof(float))]] = float;
     std::size_t at = 0;
     for (; at + block <= count; at += block) {
         __builtin_prefetch(to + at + 1024, 1);  // a store to a cold line costs more than the rest
-        std::uint8_t pixels[block];
-        float values[block];
-        std::memcpy(pixels, from + at, sizeof pixels);
-        for (std::size_t i = 0; i < block; ++i)
-            values[i] = (pixels[i] * slope + offset) + (pixels[i] * more_slope + more_offset);
-        std::memcpy(to + at, values, sizeof values);
+        Pixels pixels;
+        std::memcpy(&pixels, from + at, sizeof pixels);
+        const auto words = __builtin_convertvector(__builtin_convertvector(pixels, Halves), Words);
+        const auto x = __builtin_convertvector(words, Values);
+        const Values values =
+            (x * line.slope + line.offset) + (x * line.more_slope + line.more_offset);
+        std::memcpy(to + at, &values, sizeof values);
     }
     return at;
 }
