@@ -122,10 +122,35 @@ TEST(FusedScaling, SendsWhatIsScaledOnce) {
         scaling.add(ring.exchange(0, 1), 1, half, received, values);
         EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "a whole sum: a mean";
         scaling.send(ring.exchange(0, 2), half, values);
-        scaling.copied(ring.exchange(0, 2));
         scaling.end(half, values);
         EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "others are copies";
     }
+}
+/// Rank 0 of 2 sends chunk 1, receives chunks 0 and 1 in one message, and then chunk 1 alone.
+struct Uneven {
+    static constexpr int ranks() { return 2; }
+    static constexpr int chunks() { return 2; }
+    static constexpr int steps() { return 3; }
+    static constexpr gx::Exchange exchange(int, int step) {
+        if (step == 0) return {.to = 1, .send_chunk = 1};
+        return {.from = 1,
+                .receive_chunk = step - 1,
+                .combine = gx::Combine::add,
+                .chunks = step == 1 ? 2 : 1};
+    }
+};
+TEST(FusedScaling, OfAMessageWhoseChunksAreNotAlike) {
+    FusedScaling scaling;
+    scaling.reserve(Uneven());
+    const MeanFactors half{0.5f, 0.25f};
+    std::vector<float> values{8, 8, 8, 8};
+    scaling.begin(Uneven(), 0);
+    scaling.send(Uneven::exchange(0, 0), half, values);
+    EXPECT_EQ(values, (std::vector<float>{8, 8, 4, 4}));
+    scaling.add(Uneven::exchange(0, 1), 1, half, std::vector<float>(4, 4.0f), values);
+    EXPECT_EQ(values, (std::vector<float>{2, 2, 8, 8})) << "chunk 0 is whole, chunk 1 was scaled";
+    scaling.add(Uneven::exchange(0, 2), 2, half, std::vector<float>(2, 4.0f), values);
+    EXPECT_EQ(values, (std::vector<float>{2, 2, 3, 3}));
 }
 TEST(FusedScaling, OneRankHasNothingToAddTo) {
     const gx::collective::Ring ring(1);

@@ -134,12 +134,9 @@ public:
     /// The same on the host, where flow k may become a mean.
     template <class S>
     void combine(std::size_t k, const S& scaling) {
-        if constexpr (std::same_as<S, Scaled>) {
-            FusedScaling& mine = scaling.of_flow[k];
+        if constexpr (std::same_as<S, Scaled>)
             if (now_.from >= 0 && now_.combine == Combine::add)
-                return mine.add(now_, step_ - 1, scaling.factors, in_, flow_->data);
-            if (now_.from >= 0) mine.copied(now_);
-        }
+                return scaling.of_flow[k].add(now_, step_ - 1, scaling.factors, in_, flow_->data);
         combine(HostQueue{});
     }
 

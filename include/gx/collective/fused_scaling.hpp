@@ -32,8 +32,9 @@ inline void accumulate_scaled(std::span<const float> received, MeanFactors facto
 }
 
 /// Scales the chunks of one rank in an all-reduce of floats: by `before` as a chunk is first sent
-/// or added to, by `after` behind the addition that completes its sum. That is the last thing which
-/// the rank receives of a chunk, unless it is a copy, which some other rank has scaled.
+/// or added to, which each is, as the rank has a part in its sum; by `after` behind the addition
+/// that completes the sum. That is the last thing which the rank receives of a chunk, unless it is
+/// a copy, which some other rank has scaled.
 ///
 /// Bits:   those of a pass with `before` over all values and, behind the all-reduce, of one with
 ///         `after`.
@@ -44,8 +45,8 @@ public:
     /// Room for any rank's part in `c`: nothing is allocated later.
     template <Collective C>
     void reserve(const C& c) {
-        completing_step_.assign(static_cast<std::size_t>(c.chunks()), of_no_step);
-        is_scaled_.assign(completing_step_.size(), 0);
+        last_received_.assign(static_cast<std::size_t>(c.chunks()), of_no_step);
+        is_scaled_.assign(last_received_.size(), 0);
         rank_ = -1;
     }
     /// Starts an all-reduce of `rank`.
@@ -76,30 +77,26 @@ public:
             for (int c = first; c < next; ++c) at(is_scaled_, c) = 1;
         }
     }
-    /// What `e` has received lies in its place.
-    void copied(const Exchange& e) {
-        for (int c = e.receive_chunk; c < e.receive_chunk + e.chunks; ++c) at(is_scaled_, c) = 1;
-    }
     /// The all-reduce is done: scales what the rank has received nothing of.
     void end(MeanFactors f, std::span<float> values) {
-        for (int c = 0; c < static_cast<int>(completing_step_.size()); ++c) {
-            if (at(completing_step_, c) != of_no_step) continue;
+        for (int c = 0; c < static_cast<int>(last_received_.size()); ++c) {
+            if (at(last_received_, c) != of_no_step) continue;
             scale(c, 1, f.before, values);
             multiply(part(values, range(values, c, 1)), f.after);
         }
     }
 
 private:
-    static constexpr int of_no_step = -1, by_another_rank = -2;
+    static constexpr int of_no_step = -1;
 
     template <class T>
     static T& at(std::vector<T>& v, int chunk) {
         return v[static_cast<std::size_t>(chunk)];
     }
-    [[nodiscard]] bool is_last(int chunk, int step) { return at(completing_step_, chunk) == step; }
+    [[nodiscard]] bool is_last(int chunk, int step) { return at(last_received_, chunk) == step; }
     [[nodiscard]] ChunkRange range(std::span<float> values, int first, int several) const {
         return chunk_range(static_cast<std::int64_t>(values.size()),
-                           static_cast<int>(completing_step_.size()), first, several);
+                           static_cast<int>(last_received_.size()), first, several);
     }
     [[nodiscard]] static std::span<float> part(std::span<float> values, ChunkRange r) {
         return values.subspan(static_cast<std::size_t>(r.begin),
@@ -121,19 +118,18 @@ private:
     }
     template <Collective C>
     void learn(const C& c, int rank) {
-        std::fill(completing_step_.begin(), completing_step_.end(), of_no_step);
+        std::fill(last_received_.begin(), last_received_.end(), of_no_step);
         for (int step = 0; step < c.steps(); ++step) {
             const Exchange e = c.exchange(rank, step);
             for (int k = 0; e.from >= 0 && k < e.chunks; ++k)
-                at(completing_step_, e.receive_chunk + k) =
-                    e.combine == Combine::add ? step : by_another_rank;
+                at(last_received_, e.receive_chunk + k) = step;
         }
         rank_ = rank;
     }
 
     int rank_ = -1;
-    std::vector<int> completing_step_{};  ///< [chunk]
-    std::vector<char> is_scaled_{};       ///< [chunk], by `before`
+    std::vector<int> last_received_{};  ///< [chunk]: the step
+    std::vector<char> is_scaled_{};     ///< [chunk], by `before`
 };
 
 }  // namespace gx::collective
