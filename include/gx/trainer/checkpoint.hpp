@@ -7,6 +7,7 @@
 #include <optional>     // one that is found
 #include <string>       // names
 #include <string_view>  // mixed_clocks
+#include <utility>      // pair
 #include <vector>       // flat vectors
 
 #include <gx/core/cold.hpp>           // GX_COLD
@@ -106,6 +107,9 @@ struct Checkpoint {
     std::vector<std::string> notes{};      ///< what each resume changed, a sentence each
     std::string record{};  ///< the rows as JSON: epochs so far, steps of the last epoch
 
+    /// How far it is: epochs done, and images of the next. Steps are of batches, which may change.
+    using Progress = std::pair<int, std::int64_t>;
+    [[nodiscard]] Progress progress() const { return {epoch, within.images}; }
     [[nodiscard]] bool is_within() const { return within.images > 0; }
     /// "after epoch 3", or "within epoch 4, behind 640 of its images".
     GX_COLD [[nodiscard]] GX_DECL std::string place() const;

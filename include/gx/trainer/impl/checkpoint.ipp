@@ -505,10 +505,7 @@ GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, c
         before = time;
         try {
             Checkpoint c = read_checkpoint(file, graph);
-            const auto progress = [](const Checkpoint& one) {  // steps are of batches, that change
-                return std::pair(one.epoch, one.within.images);
-            };
-            if (found.checkpoint && progress(*found.checkpoint) >= progress(c)) continue;
+            if (found.checkpoint && found.checkpoint->progress() >= c.progress()) continue;
             found.checkpoint = std::move(c);
             found.file = file;
         } catch (const Error& e) {

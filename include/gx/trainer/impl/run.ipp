@@ -162,13 +162,8 @@ GX_COLD GX_DECL bool is_of_such_a_run(const Run& run, const Checkpoint& c) {
            c.images == run.data.train.count() && c.data_hash == run.data_hash;
 }
 
-/// How far a checkpoint is: epochs done, and images of the next. Steps differ by the batch.
-using EpochAndImages = std::pair<int, std::int64_t>;
-GX_COLD GX_DECL EpochAndImages progress_of(const Checkpoint& c) {
-    return {c.epoch, c.within.images};
-}
-/// As the file's metadata say, so that few files are read whole.
-GX_COLD GX_DECL EpochAndImages said_progress(const std::filesystem::path& file) {
+/// Checkpoint::progress(), as the file's metadata say, so that few files are read whole.
+GX_COLD GX_DECL Checkpoint::Progress said_progress(const std::filesystem::path& file) {
     const auto metadata = read_safetensors_metadata(file);
     const auto text = metadata.find("gx");
     if (text == metadata.end()) return {};
@@ -185,15 +180,15 @@ GX_COLD GX_DECL void expect_furthest(const Run& run, const Checkpoint& c,
                                      const std::filesystem::path& file) {
     std::error_code gone;
     const auto time = std::filesystem::last_write_time(file, gone);
-    EpochAndImages most = progress_of(c);
+    Checkpoint::Progress most = c.progress();
     std::string furthest, place;
     for (const auto& entry : checkpoint_files(file.parent_path())) {
         if (entry.last_write_time(gone) > time || gone) continue;  // newer ones can't be used
         try {
             if (said_progress(entry.path()) <= most) continue;
             const Checkpoint other = read_checkpoint(entry.path(), run.graph());
-            if (progress_of(other) <= most || !is_of_such_a_run(run, other)) continue;
-            most = progress_of(other);
+            if (other.progress() <= most || !is_of_such_a_run(run, other)) continue;
+            most = other.progress();
             furthest = entry.path().filename().string();
             place = other.place();
         } catch (const Error&) {  // one that can't be used is no better
