@@ -15,16 +15,18 @@ int main(int count, char** arguments) {
         if (posix_memalign(&memory, page, bytes) != 0) std::abort();
         madvise(memory, bytes / page * page, MADV_HUGEPAGE);
         auto* const values = static_cast<float*>(memory);
+        std::vector<double> times;
+        times.reserve(static_cast<std::size_t>(turn.repeats));
         for (int i = -2; i < turn.repeats; ++i) {
             for (std::size_t k = 0; k < turn.elements; ++k) values[k] = 1.0f;
             MPI_Barrier(MPI_COMM_WORLD);
             const double from = MPI_Wtime();
             MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(turn.elements), MPI_FLOAT, MPI_SUM,
                           MPI_COMM_WORLD);
-            if (rank == 0 && i >= 0) std::printf("%.3f ", 1e6 * (MPI_Wtime() - from));
+            if (i >= 0) times.push_back(1e6 * (MPI_Wtime() - from));
             if (values[turn.elements - 1] != static_cast<float>(ranks)) std::abort();
         }
-        if (rank == 0) std::printf("\n"), std::fflush(stdout);
+        if (rank == 0) gx::bench::print(times);
         std::free(memory);
     }
     MPI_Finalize();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gx/halving_doubling/reducer.hpp>
 #include <gx/mpi/world.hpp>
@@ -27,6 +28,8 @@ void measure(World::Rank& rank, const gx::bench::Turn& turn) {
     const auto values = buffer.view();
     R reducer;
     reducer.reserve(gx::ReducePlan::whole(link.placement(), elements));
+    std::vector<double> times;
+    times.reserve(static_cast<std::size_t>(turn.repeats));
     for (int i = -2; i < turn.repeats; ++i) {
         std::ranges::fill(values, 1.0f);
         gx::bench::meet();
@@ -34,10 +37,10 @@ void measure(World::Rank& rank, const gx::bench::Turn& turn) {
         const bool complete = reducer.all_reduce(link, gx::Bucket(values)).complete();
         const std::chrono::duration<double, std::micro> took =
             std::chrono::steady_clock::now() - from;
-        if (rank.rank() == 0 && i >= 0) std::printf("%.3f ", took.count());
+        if (i >= 0) times.push_back(took.count());
         if (!complete || values.front() != 1.0f || values.back() != 1.0f) std::abort();
     }
-    if (rank.rank() == 0) std::printf("\n"), std::fflush(stdout);
+    if (rank.rank() == 0) gx::bench::print(times);
 }
 
 }  // namespace

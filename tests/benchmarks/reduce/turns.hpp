@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <vector>
+
 #include <mpi.h>
 
 namespace gx::bench {
@@ -39,6 +41,14 @@ inline bool next_turn(Turn& turn, int rank, int ranks) {
         MPI_Recv(&turn, sizeof(turn), MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     return turn.repeats >= 0;
+}
+
+/// Prints the times of a turn, in microseconds, on one line. Not one by one: MPICH does not buffer
+/// stdout, so that each would wake its launcher's processes on a core that a rank waits on.
+inline void print(const std::vector<double>& times) {
+    for (const double us : times) std::printf("%.3f ", us);
+    std::printf("\n");
+    std::fflush(stdout);
 }
 
 /// All ranks have come; they yield meanwhile.
