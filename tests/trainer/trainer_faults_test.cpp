@@ -274,6 +274,33 @@ TEST(Overflow, ARankThatSkipsAloneIsFound) {
 
 // ---- A loss that is no number -------------------------------------------------------
 
+/// A rate that its formula does not have at every step, as 1 / (1 - t) at t = 1.
+template <int step>
+struct Wrong {
+    struct Options {
+        float rate = 0;
+    };
+    static constexpr std::string_view name = "Wrong";
+    explicit Wrong(Options o) : o_(o) {}
+    [[nodiscard]] float rate(gx::Step t) const { return t == step ? o_.rate : 0.01f; }
+
+private:
+    Options o_;
+};
+TEST(BadRate, NamesTheSchedulerAndItsStep) {
+    const auto error = [](float rate) {
+        gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<gx::fp32>>, Wrong<2>> trainer(
+            {.batch = 4, .epochs = 1, .scheduler = {.rate = rate}});
+        auto world = threads(2);
+        return error_of([&] { (void)trainer.train(world, images()); });
+    };
+    for (const float rate :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -0.5f})
+        EXPECT_TRUE(holds(error(rate), "Wrong", "a rate of " + std::to_string(rate).substr(0, 4),
+                          "at its step 2 of 5", "finite and at least 0"))
+            << error(rate);
+    EXPECT_EQ(error(0), "no error");
+}
 TEST(BadLoss, NamesRankStepAndLayer) {
     using Steep = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
     const Steep trainer({.batch = 4, .epochs = 50, .scheduler = {.peak_rate = 1e20f}});

@@ -45,7 +45,8 @@ concept CompletesOptions = requires(typename S::Options o, const Plan& plan) {
 ///
 ///     Options           an aggregate; what a run may change
 ///     S(Options)        from complete options
-///     rate(t) -> float  the factor on the averaged gradient at optimiser step t
+///     rate(t) -> float  the factor on the averaged gradient at optimiser step t: finite, at least
+///                       0; another one ends the run with a sentence
 ///
 /// Optional:
 ///

@@ -67,6 +67,7 @@ protected:
 
     /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
     /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
+    /// Errors: gx::Error for a Scheduler's rate that is no finite number from 0 on.
     [[nodiscard]] GX_DECL float rate(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL float rate_before(std::int64_t gradient) const;
     /// The first image of a gradient's step, where the run continues on survivors; else -1.

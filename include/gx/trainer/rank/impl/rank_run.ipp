@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>   // max, copy
+#include <cmath>       // isfinite
 #include <filesystem>  // checkpoints
 #include <limits>      // NaN
 #include <span>        // messages
+#include <string>      // sentences
 #include <utility>     // move, exchange
 
 #include <gx/core/detail/rethrow_named.hpp>          // rethrow_named
@@ -131,7 +133,15 @@ GX_DECL float RankRun::rate(std::int64_t gradient) const {
     if (gradient < resumed_at_) return rate_before(gradient);
     const int p =
         course_ ? course_->phase_of(gradient) : run_.timetable.phase_of_step(gradient - shift_);
-    return run_.rates[std::size_t(p)](schedule_step(gradient));
+    const Step step = schedule_step(gradient);
+    const float rate = run_.rates[std::size_t(p)](step);
+    if (!std::isfinite(rate) || rate < 0)  // its NaN would be found as that of a loss
+        throw Error("the Scheduler of " + run_.composition.name + " has a rate of " +
+                    std::to_string(rate) + " at its step " + std::to_string(step) + " of " +
+                    std::to_string(run_.plan.total_steps) +
+                    ": a learning rate is finite and at least 0. Fix its rate(), or the options "
+                    "that it computes it from");
+    return rate;
 }
 
 GX_DECL float RankRun::rate_before(std::int64_t gradient) const {
