@@ -32,6 +32,16 @@ TEST(FindMachine, APriceOfAllGpusIsThatOfOneTimesTheirNumber) {
     EXPECT_DOUBLE_EQ(gx::sim::find_machine("p3.16xlarge").price.count, 8 * 3.06);
 }
 
+TEST(FindMachine, RatesOfAllNicsAreThoseThatTheCloudStates) {
+    const auto gigabits = [](const char* name) {
+        const MachineSpec m = gx::sim::find_machine(name);
+        return m.nics * m.nic_line_rate.count * 8e-9;
+    };
+    EXPECT_DOUBLE_EQ(gigabits("p3dn.24xlarge"), 100);
+    EXPECT_DOUBLE_EQ(gigabits("p4d.24xlarge"), 400);
+    EXPECT_DOUBLE_EQ(gigabits("p5.48xlarge"), 3200);
+}
+
 // ---- Links, against the data sheets -------------------------------------------------
 int links_of(const Wiring& w, std::size_t gpu) {
     int sum = 0;

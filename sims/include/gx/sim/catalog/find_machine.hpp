@@ -7,18 +7,19 @@
 
 #include <gx/core/error.hpp>                  // Error
 #include <gx/io/nearest.hpp>                  // unknown_name
-#include <gx/sim/catalog/machines/aws.hpp>    // p2, p3
+#include <gx/sim/catalog/machines/aws.hpp>    // p2 to p5
 #include <gx/sim/catalog/machines/dgx.hpp>    // DGX
 #include <gx/sim/catalog/machines/other.hpp>  // MN-1, workstation
 
 namespace gx::sim {
 
 /// Every machine by name, as functions of no argument.
-inline constexpr std::array<MachineSpec (*)(), 15> machine_makers{
-    machine::p2_xlarge,  machine::p2_8xlarge,  machine::p2_16xlarge,   machine::p3_2xlarge,
-    machine::p3_8xlarge, machine::p3_16xlarge, machine::p3dn_24xlarge, machine::dgx_1p,
-    machine::dgx_1v,     machine::dgx_2,       machine::dgx_a100,      machine::dgx_h100,
-    machine::mn_1_fdr,   machine::mn_1_10g,    machine::workstation};
+inline constexpr std::array<MachineSpec (*)(), 17> machine_makers{
+    machine::p2_xlarge,   machine::p2_8xlarge,  machine::p2_16xlarge,   machine::p3_2xlarge,
+    machine::p3_8xlarge,  machine::p3_16xlarge, machine::p3dn_24xlarge, machine::p4d_24xlarge,
+    machine::p5_48xlarge, machine::dgx_1p,      machine::dgx_1v,        machine::dgx_2,
+    machine::dgx_a100,    machine::dgx_h100,    machine::mn_1_fdr,      machine::mn_1_10g,
+    machine::workstation};
 
 /// Errors: gx::Error with the nearest known name.
 [[nodiscard]] inline MachineSpec find_machine(std::string_view name) {

@@ -1,9 +1,9 @@
-// Machines of Amazon EC2: p2 (K80), p3 and p3dn (V100).
+// Machines of Amazon EC2: p2 (K80), p3 and p3dn (V100), p4d (A100), p5 (H100).
 #pragma once
 
 #include <cstddef>  // size_t
 
-#include <gx/sim/catalog/gpus.hpp>     // k80, v100
+#include <gx/sim/catalog/gpus.hpp>     // k80, v100, a100_40gb, h100
 #include <gx/sim/hardware/wiring.hpp>  // grouped, v100_mesh
 
 // Source: GPUs, memory and rates of the NICs: AWS briefing on P2, March 2017, and P3's launch
@@ -11,6 +11,9 @@
 //         (0.90, 7.20, 14.40, 3.06, 24.48); p3.8xlarge and p3dn.24xlarge from general knowledge.
 //         Spot: one later listing for p2 and p3.2xlarge; p3.16xlarge is 66 % below on demand, as
 //         the slides of "ImageNet in 18 minutes" of 2018 have it; others unknown.
+//         p4d and p5: GPUs, memory and rates as AWS's page on Capacity Blocks of 2024 has them,
+//         where they cost 14.75 and 39.33; on demand p4d's of 2020 to 2026, and p5's at its launch
+//         in July 2023 (nextplatform.com), which was lowered since, by how much reports differ.
 //         Where PCIe switches and NICs are is not published; the wiring is an assumption.
 namespace gx::sim::machine {
 
@@ -120,6 +123,39 @@ using namespace gx::literals;
     m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
     wiring::v100_mesh(m.wiring);
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
+    return m;
+}
+/// Eight A100 on NVSwitch; an EFA of 100 Gb/s for two GPUs.
+[[nodiscard]] constexpr MachineSpec p4d_24xlarge() {
+    MachineSpec m{.name = "p4d.24xlarge",
+                  .gpu = a100_40gb(),
+                  .gpus = 8,
+                  .nic_line_rate = 100_Gbps,
+                  .price = {32.77},
+                  .nics = 4,
+                  .host_memory = 1152_GiB,
+                  .price_date = "us-east-1; spot unknown"};
+    Wiring& w = m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
+    wiring::nics_under_switches(w, 1, wiring::pcie3_x16);
+    w.nvlink = wiring::nvlink_a100;
+    w.nvswitch_links = 12;
+    return m;
+}
+/// Eight H100 on NVSwitch; a GPU has four EFA of 100 Gb/s, which are one NIC here.
+[[nodiscard]] constexpr MachineSpec p5_48xlarge() {
+    MachineSpec m{.name = "p5.48xlarge",
+                  .gpu = h100(),
+                  .gpus = 8,
+                  .nic_line_rate = 400_Gbps,
+                  .price = {98.32},
+                  .nics = 8,
+                  .host_memory = 2048_GiB,
+                  .price_date = "us-east-1, July 2023, lowered since; spot unknown"};
+    Wiring& w = m.wiring = wiring::grouped(
+        {.per_switch = 1, .pcie = wiring::pcie5_x16, .socket_link = wiring::amd_zen});
+    wiring::nics_under_switches(w, 1, wiring::pcie5_x16);
+    w.nvlink = wiring::nvlink_h100;
+    w.nvswitch_links = 18;
     return m;
 }
 
