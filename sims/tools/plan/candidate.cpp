@@ -47,6 +47,7 @@ Dollars dollars_of(const Candidate& o) {
 // Of equal time and price the earlier one wins.
 bool faster_first(const Candidate& a, const Candidate& b) {
     if (a.allowed != b.allowed) return a.allowed;
+    if (a.infeasible.empty() != b.infeasible.empty()) return a.infeasible.empty();
     if (a.total != b.total) return a.total < b.total;
     return dollars_of(a) < dollars_of(b);
 }
@@ -108,6 +109,18 @@ void pareto_front(std::vector<Candidate>& candidates, const Job& job) {
         }
         o.why = why_dominated(o, *best);
     }
+}
+
+std::vector<const Candidate*> nearest(const std::vector<Candidate>& candidates) {
+    const Candidate *fastest = nullptr, *cheapest = nullptr;
+    for (const Candidate& o : candidates) {
+        if (o.allowed) return {};
+        if (!o.infeasible.empty()) continue;
+        if (fastest == nullptr || o.total < fastest->total) fastest = &o;
+        if (cheapest == nullptr || dollars_of(o) < dollars_of(*cheapest)) cheapest = &o;
+    }
+    if (fastest == nullptr) return {};
+    return fastest == cheapest ? std::vector{fastest} : std::vector{fastest, cheapest};
 }
 
 }  // namespace gx::tools::plan

@@ -74,11 +74,15 @@ struct Candidate {
 /// The 80 % interval of a step in milliseconds, "12.3 to 14.5"; "-" where none is known.
 [[nodiscard]] std::string step_bounds(const Candidate& c);
 
-/// Sorts candidates by time, those that break a limit last, and marks the Pareto front of time and
-/// dollars on demand. Each other one gets `why`: what it lacks or breaks, else the better one on
+/// Sorts candidates by time, those that break a limit behind the others and those that cannot run
+/// last, and marks the Pareto front of time and dollars on demand. Each other one gets `why`: what it lacks or breaks, else the better one on
 /// the same machines, else the front's nearest that is no slower and no dearer.
 /// Order: stable, so that equal candidates stay in the order in which they were made.
 /// Cost:  O(n log n + n * front).
 void pareto_front(std::vector<Candidate>& candidates, const Job& job);
+
+/// Where pareto_front() has allowed none of the candidates: of those that run, the fastest and the
+/// cheapest. Empty where one is allowed, or none runs.
+[[nodiscard]] std::vector<const Candidate*> nearest(const std::vector<Candidate>& candidates);
 
 }  // namespace gx::tools::plan

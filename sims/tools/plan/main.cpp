@@ -426,7 +426,15 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
     bool any = false;
     for (const Candidate& o : candidates)
         if (o.on_front) fmt::print("{}\n", line_of(o)), any = true;
-    if (!any) fmt::print("none: every candidate breaks a limit or cannot run; see below\n");
+    const auto nearest = tools::plan::nearest(candidates);
+    if (!any && nearest.empty()) fmt::print("none: no candidate can run; see below\n");
+    if (!nearest.empty()) {
+        fmt::print(
+            "none: every candidate breaks a limit or cannot run. Nearest are the fastest"
+            "{}:\n",
+            nearest.size() > 1 ? " and the cheapest" : ", which is the cheapest");
+        for (const Candidate* o : nearest) fmt::print("{}: {}\n", line_of(*o), printable(o->why));
+    }
     for (const std::string& sentence : assumed) fmt::print("{}\n", printable(sentence));
     print_dominated(candidates, a.lines);
     fmt::print("\nTimes are steps alone, simulated; prices may have changed:\n");

@@ -53,6 +53,25 @@ TEST(ParetoFront, PutsWhatBreaksALimitLastAndSaysByHowMuch) {
     EXPECT_EQ(of(candidates, "a", "r").why, "40 s past the deadline");
     EXPECT_TRUE(of(candidates, "b", "r").on_front);
 }
+TEST(ParetoFront, NamesTheNearestWhereNoneIsAllowed) {
+    std::vector<Candidate> candidates{candidate("large", "r", 1, 1), candidate("quick", "r", 50, 9),
+                                      candidate("cheap", "r", 100, 3),
+                                      candidate("between", "r", 60, 5)};
+    candidates[0].infeasible = "a batch of 9 does not fit";
+    const auto names = [&](const Job& job) {
+        pareto_front(candidates, job);
+        std::string all;
+        for (const Candidate* o : nearest(candidates)) all += o->choice.machine + " ";
+        return all;
+    };
+    EXPECT_EQ(names({.budget = gx::Dollars{2}}), "quick cheap ");
+    EXPECT_EQ(candidates.back().choice.machine, "large") << "what cannot run comes last";
+    EXPECT_EQ(names({.budget = gx::Dollars{4}}), "") << "one is allowed";
+    candidates[1].infeasible = candidates[2].infeasible = "no";  // quick and between
+    EXPECT_EQ(names({.budget = gx::Dollars{2}}), "cheap ");
+    candidates[0].infeasible = candidates[3].infeasible = "no";
+    EXPECT_EQ(names({.budget = gx::Dollars{2}}), "") << "none runs";
+}
 TEST(ParetoFront, TakesAnUnknownPriceForTheDearest) {
     const auto unpriced = [](const char* machine, int seconds) {
         Candidate o = candidate(machine, "r", seconds, 0);
