@@ -279,7 +279,7 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
     if (!a.nccl_tests.empty() && a.machines.size() != 1)
         throw Error("--nccl-tests: rates are of one kind of machine: name it alone, by --machine");
     std::map<std::string, std::string, std::less<>> chosen;  // by the machine's own name
-    std::string unmeasured;
+    std::map<std::string, std::string> unmeasured;           // machines by profile
     for (const std::string& name : a.machines) {
         sim::ClusterSpec named = sim::find_or_read_cluster(name);
         const sim::MachineSpec& machine = named.machine;
@@ -300,8 +300,7 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
                                   (a.profile.empty() ? " and a profile"
                                                      : "; its profile is --profile " + stack)});
         else if (a.nccl_tests.empty())
-            unmeasured += (unmeasured.empty() ? "" : ", ") + name + " (profile " + stack +
-                          (a.profile.empty() ? "; another by --profile)" : ")");
+            unmeasured[stack] += (unmeasured[stack].empty() ? "" : ", ") + name;
         if (!a.profile.empty() || !stated) named.profile = sim::find_profile(stack);
         std::vector<sim::NcclTests> measured;
         for (const std::string& file : a.nccl_tests) {
@@ -318,7 +317,10 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
             space.clusters.back().machines = count;
         }
     }
-    if (!unmeasured.empty()) inputs.push_back({"network", false, "data sheets of " + unmeasured});
+    for (const auto& [stack, names] : unmeasured)
+        inputs.push_back({"network", false,
+                          "data sheets of " + names + ", profile " + stack +
+                              (a.profile.empty() ? " (another by --profile)" : "")});
     if (space.clusters.empty())
         throw Error(
             fmt::format("--most-gpus {}: each of these machines has more; allow as many as "
