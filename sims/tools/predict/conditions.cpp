@@ -119,6 +119,7 @@ constexpr auto known_conditions =
                                      "cloud",
                                      "cluster",
                                      "collective",
+                                     "cpu",
                                      "data",
                                      "dataset",
                                      "date",
@@ -142,6 +143,8 @@ constexpr auto known_conditions =
                                      "model_mb_as_listed",
                                      "nic",
                                      "nic_gbps_per_node",
+                                     "node",
+                                     "nodes",
                                      "option",
                                      "parameter_servers",
                                      "params_millions",
@@ -155,8 +158,8 @@ constexpr auto known_conditions =
                                      "transport",
                                      "note"});
 
-/// A condition that nothing reads would be answered by a default: a misspelt one is refused, and
-/// any other is named in the remarks.
+/// A condition that nothing reads would be answered by a default. One that is near a name which the
+/// case lacks is taken for misspelt and refused; any other is named in the remarks.
 void check_names(const Json& c, std::vector<std::string>& remarks) {
     for (const auto& [name, value] : c.items()) {
         if (std::ranges::find(known_conditions, name) != known_conditions.end()) continue;
@@ -164,7 +167,7 @@ void check_names(const Json& c, std::vector<std::string>& remarks) {
             known_conditions, [&](std::string_view known) { return known.starts_with(name); });
         std::string_view near = nearest_name(name, known_conditions);
         if (near.empty() && name.size() > 3 && longer != known_conditions.end()) near = *longer;
-        if (!near.empty())
+        if (!near.empty() && !c.contains(near))
             throw Error("field 'conditions." + name + "' is not known: did you mean '" +
                         std::string(near) + "'?");
         remarks.push_back("condition '" + name + "' is not read");

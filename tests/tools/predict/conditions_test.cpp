@@ -167,6 +167,7 @@ TEST(Conditions, AMisspeltOneIsRefused) {
                                                           {"Model", "model"},
                                                           {"bucket-mb", "bucket_mb"}}) {
         Json c = asked().front();
+        c["conditions"].erase(meant);
         c["conditions"][typed] = 10;
         EXPECT_THAT(predicted(c).error,
                     ::testing::HasSubstr("field 'conditions." + typed +
@@ -174,14 +175,16 @@ TEST(Conditions, AMisspeltOneIsRefused) {
     }
 }
 TEST(Conditions, AnUnknownOneIsNamedInTheReasons) {
-    Json c = asked().front();
-    const Prediction before = predicted(c);
-    c["conditions"]["weather"] = "fine";
-    const Prediction p = predicted(c);
-    EXPECT_EQ(p.error, "");
-    ASSERT_FALSE(p.points.empty());
-    EXPECT_EQ(p.points[0].value, before.points[0].value);
-    EXPECT_THAT(p.why, ::testing::HasSubstr("condition 'weather' is not read"));
+    const Prediction before = predicted(asked().front());
+    for (const std::string name : {"weather", "mode"}) {  // beside 'model'
+        Json c = asked().front();
+        c["conditions"][name] = "fine";
+        const Prediction p = predicted(c);
+        EXPECT_EQ(p.error, "");
+        ASSERT_FALSE(p.points.empty());
+        EXPECT_EQ(p.points[0].value, before.points[0].value);
+        EXPECT_THAT(p.why, ::testing::HasSubstr("condition '" + name + "' is not read"));
+    }
 }
 TEST(Conditions, ThoseOfPublishedCasesAreKnown) {
     for (const Json& c : gx::tools::parse_json(gx::tools::published_text(), "cases.json"))
