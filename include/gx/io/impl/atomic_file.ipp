@@ -118,14 +118,15 @@ GX_DECL AtomicFile::AtomicFile(std::filesystem::path path)
     }
     if (S_ISSOCK(old.st_mode)) refuse("a socket");
     direct_ = !S_ISREG(old.st_mode);
+    // First: of an immutable file access() says that nothing permits writing, and not why.
+    if (const char* const why = direct_ ? nullptr : atomic_file::fixed_by(target_))
+        throw Error("file '" + path_.string() + "' " + why + ".");
     if (::access(path_.c_str(), W_OK) != 0) fail("cannot be written");
     if (direct_) return;
     if (!atomic_file::may_replace(old, target_)) {
         errno = EPERM;
         fail("is another user's, in a folder where each user replaces his own files alone");
     }
-    if (const char* const why = atomic_file::fixed_by(target_))
-        throw Error("file '" + path_.string() + "' " + why + ".");
     open_temporary(true, old.st_mode & 07777, old.st_uid, old.st_gid);
 }
 
