@@ -294,10 +294,13 @@ TEST(BadRate, NamesTheSchedulerAndItsStep) {
         auto world = threads(2);
         return error_of([&] { (void)trainer.train(world, images()); });
     };
-    for (const float rate :
-         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -0.5f})
-        EXPECT_TRUE(holds(error(rate), "Wrong", "a rate of " + std::to_string(rate).substr(0, 4),
-                          "at its step 2 of 5", "finite and at least 0"))
+    const std::pair<float, const char*> wrong[]{{std::numeric_limits<float>::quiet_NaN(), "nan"},
+                                                {std::numeric_limits<float>::infinity(), "inf"},
+                                                {-0.5f, "-0.5"},
+                                                {-0x1p-30f, "-9.31322575e-10"}};
+    for (const auto& [rate, text] : wrong)
+        EXPECT_TRUE(holds(error(rate), "Wrong", std::string("a rate of ") + text + " at its step 2",
+                          "finite and at least 0"))
             << error(rate);
     EXPECT_EQ(error(0), "no error");
 }

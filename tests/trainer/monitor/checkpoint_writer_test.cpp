@@ -231,7 +231,7 @@ TEST(LatestCheckpoint, IsTheNewestThatIsWhole) {
     o.resume = "latest";
     const gx::RunRecord rest = Late(o).train(world, images());
     expect_same_learning(rest, whole);
-    EXPECT_TRUE(holds(rest.notes.back(), "A newer checkpoint can't be used: "));
+    EXPECT_TRUE(holds(rest.notes.back(), "A checkpoint as new or newer can't be used: "));
     EXPECT_EQ(gx::latest_checkpoint(folder / "none", graph).file, "");
 }
 

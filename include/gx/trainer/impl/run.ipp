@@ -264,7 +264,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         o.resume = std::move(found.file);
         if (found.checkpoint) expect_furthest(run, *found.checkpoint, o.resume);
         for (const std::string& error : found.errors)
-            damaged.push_back("A newer checkpoint can't be used: " + error);
+            damaged.push_back("A checkpoint as new or newer can't be used: " + error);
     }
     if (o.resume.empty()) {
         if (o.writes) run.warnings = warnings_of(o.output);

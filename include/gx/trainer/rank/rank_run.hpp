@@ -70,6 +70,7 @@ protected:
     /// Errors: gx::Error for a Scheduler's rate that is no finite number from 0 on.
     [[nodiscard]] GX_DECL float rate(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL float rate_before(std::int64_t gradient) const;
+    [[nodiscard]] GX_DECL float rate_of(const Rate& rate, Step step) const;
     /// The first image of a gradient's step, where the run continues on survivors; else -1.
     GX_COLD [[nodiscard]] GX_DECL std::int64_t image_of(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL std::int64_t schedule_step(std::int64_t step) const;

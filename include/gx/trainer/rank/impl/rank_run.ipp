@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>   // max, copy
+#include <array>       // digits
 #include <cmath>       // isfinite
+#include <cstdio>      // snprintf
 #include <filesystem>  // checkpoints
 #include <limits>      // NaN
 #include <span>        // messages
@@ -133,22 +135,26 @@ GX_DECL float RankRun::rate(std::int64_t gradient) const {
     if (gradient < resumed_at_) return rate_before(gradient);
     const int p =
         course_ ? course_->phase_of(gradient) : run_.timetable.phase_of_step(gradient - shift_);
-    const Step step = schedule_step(gradient);
-    const float rate = run_.rates[std::size_t(p)](step);
-    if (!std::isfinite(rate) || rate < 0)  // its NaN would be found as that of a loss
-        throw Error("the Scheduler of " + run_.composition.name + " has a rate of " +
-                    std::to_string(rate) + " at its step " + std::to_string(step) + " of " +
-                    std::to_string(run_.plan.total_steps) +
-                    ": a learning rate is finite and at least 0. Fix its rate(), or the options "
-                    "that it computes it from");
-    return rate;
+    return rate_of(run_.rates[std::size_t(p)], schedule_step(gradient));
+}
+
+GX_DECL float RankRun::rate_of(const Rate& rate, Step step) const {
+    const float x = rate(step);
+    if (std::isfinite(x) && x >= 0) return x;
+    std::array<char, 32> number{};
+    std::snprintf(number.data(), number.size(), "%.9g", double{x});
+    // A NaN would be found as that of a loss.
+    throw Error("the Scheduler of " + run_.composition.name + " has a rate of " + number.data() +
+                " at its step " + std::to_string(step) +
+                ": a learning rate is finite and at least 0. Fix its rate(), or the options that "
+                "it computes it from");
 }
 
 GX_DECL float RankRun::rate_before(std::int64_t gradient) const {
     const Timetable& before = run_.timetable_before;
     const auto of_image = [&](std::int64_t image) {
         const int p = before.phase_of_epoch(int(image / before.images()));
-        return run_.rates_before[std::size_t(p)](before.schedule_step_at(image));
+        return rate_of(run_.rates_before[std::size_t(p)], before.schedule_step_at(image));
     };
     if (const std::int64_t kept = image_of(gradient); kept >= 0) return of_image(kept);
     const std::int64_t step = std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
