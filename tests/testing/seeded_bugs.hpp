@@ -141,6 +141,7 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          telescoping},
         {"ShareResidual", "telescoping", without_pipeline<ShareResidual<R>>(), world, telescoping},
         {"KeepAll", "progress", without_pipeline<KeepAll<R>>(), world, progress},
+        {"KeepFirstRank", "progress", without_pipeline<KeepFirstRank<R>>(), world, progress},
         {"FollowLastRank", "progress", without_pipeline<FollowLastRank<R>>(), world, progress},
         {"IgnoreLossScale", "loss scale", without_pipeline<IgnoreLossScale<R>>(), world, scale},
         {"DoubleScaledOffRankZero", "loss scale", without_pipeline<DoubleScaledOffRankZero<R>>(),

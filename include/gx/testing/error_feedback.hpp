@@ -96,6 +96,15 @@ struct KeepAll : ErrorFeedback<R> {
     }
 };
 
+/// Seeded bug: keeps all that the first rank has. The telescoping law holds.
+template <Reducer R>
+struct KeepFirstRank : KeepAll<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        if (link.rank() == 0) return KeepAll<R>::all_reduce(link, bucket);
+        return ErrorFeedback<R>::all_reduce(link, bucket);
+    }
+};
+
 /// Seeded bug: applies what the last rank sends; the others keep what it leaves of theirs. The
 /// telescoping law holds.
 template <Reducer R>

@@ -26,6 +26,7 @@ struct ReducerList {
 };
 
 namespace detail {
+ReducerList<> joined();
 template <class First>
 First joined(First);
 template <class First, class Second, class... Rest>

@@ -263,14 +263,18 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
 
 GX_DECL void check_progress(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                             ConformanceReport& report) {
-    for (const Placement p : {Placement{1, 2}, {1, 3}, {7, 1}}) {
+    const std::pair<Placement, bool> cases[]{{{1, 2}, false}, {{1, 2}, true},  {{1, 3}, false},
+                                             {{1, 3}, true},  {{7, 1}, false}, {{7, 1}, true}};
+    for (const auto& [p, falls] : cases) {
         constexpr std::size_t elements = 24, steps = 200;
         Rng rng(seed, "gx::testing::check_progress");
         Rows rows(static_cast<std::size_t>(p.ranks()), std::vector<float>(elements));
         for (std::size_t i = 0; i < elements; ++i) {
-            const float first = (i % 3 == 0 ? -1.0f : 1.0f) * (1 + rng.uniform(i));
-            for (std::size_t rank = 0; rank < rows.size(); ++rank)
-                rows[rank][i] = first * static_cast<float>((rank + 1) * (rank + 1));
+            const float least = (i % 3 == 0 ? -1.0f : 1.0f) * (1 + rng.uniform(i));
+            for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+                const std::size_t root = falls ? rows.size() - rank : rank + 1;
+                rows[rank][i] = least * static_cast<float>(root * root);
+            }
         }
         const auto out = detail::reduce(r, world, p, std::vector<Rows>(steps, rows), report,
                                         {.bucket_elements = 10});
