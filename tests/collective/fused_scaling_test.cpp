@@ -12,8 +12,11 @@
 #include <gx/collective/execute.hpp>
 #include <gx/collective/halving_doubling.hpp>
 #include <gx/collective/hierarchical.hpp>
+#include <gx/collective/proof.hpp>
 #include <gx/collective/ring.hpp>
 #include <gx/collective/tree.hpp>
+#include <gx/reducer/collective_reducer.hpp>
+#include <gx/reducer/divide.hpp>
 
 #include "worlds.hpp"  // some_placement
 
@@ -151,6 +154,50 @@ TEST(FusedScaling, OfAMessageWhoseChunksAreNotAlike) {
     EXPECT_EQ(values, (std::vector<float>{2, 2, 8, 8})) << "chunk 0 is whole, chunk 1 was scaled";
     scaling.add(Uneven::exchange(0, 2), 2, half, std::vector<float>(2, 4.0f), values);
     EXPECT_EQ(values, (std::vector<float>{2, 2, 3, 3}));
+}
+/// A chain of sums to the last rank, and copies around the ring that end there again. prove() is
+/// right that it is an all-reduce.
+struct ClosedRing {
+    static constexpr gx::Promise promise = gx::Promise::all_reduce;
+    int n = 2;
+    [[nodiscard]] constexpr int ranks() const { return n; }
+    static constexpr int chunks() { return 1; }
+    [[nodiscard]] constexpr int steps() const { return 2 * n - 1; }
+    [[nodiscard]] constexpr gx::Exchange exchange(int rank, int step) const {
+        const int sender = step % n;
+        gx::Exchange e{.combine = step < n - 1 ? gx::Combine::add : gx::Combine::copy};
+        if (rank == sender) e.to = (sender + 1) % n, e.send_chunk = 0;
+        if (rank == (sender + 1) % n) e.from = sender, e.receive_chunk = 0;
+        return e;
+    }
+};
+static_assert(gx::collective::prove_all_reduce(ClosedRing{4}).holds());
+/// As Mean: each rank's own sum, though a copy of it comes back.
+struct ClosedRings {
+    static constexpr int count = 1;
+    static constexpr ClosedRing make(gx::Placement placement, int) { return {placement.ranks()}; }
+};
+TEST(FusedScaling, DoesNotFitWhereTheWholeSumReturnsAsACopy) {
+    EXPECT_FALSE(FusedScaling::fits(ClosedRing{2}));
+    EXPECT_FALSE(FusedScaling::fits(ClosedRing{5}));
+    EXPECT_TRUE(FusedScaling::fits(gx::collective::Ring(1)));
+    gx::testing::OnThreads{}({1, 4}, [](auto& rank) {
+        gx::detail::reducer::Mean<ClosedRings, gx::fp32, gx::DivideAfter> mean;
+        mean.reserve(gx::ReducePlan::whole({1, 4}, 3));
+        std::vector<float> values(3, static_cast<float>(rank.rank()));
+        (void)mean.all_reduce(rank.transport(), values);
+        EXPECT_EQ(values, std::vector<float>(3, 1.5f)) << "rank " << rank.rank();
+    });
+}
+RC_GTEST_PROP(FusedScaling, FitsAllThatAreHere, ()) {
+    const auto placement = some_placement(33);
+    const int n = placement.ranks();
+    RC_ASSERT(FusedScaling::fits(gx::collective::machine_ring(placement, *rc::gen::inRange(0, 4))));
+    RC_ASSERT(FusedScaling::fits(gx::collective::HalvingDoubling(n)));
+    RC_ASSERT(FusedScaling::fits(gx::collective::Tree(n)));
+    RC_ASSERT(FusedScaling::fits(
+        gx::collective::BinaryTree(n, *rc::gen::inRange(0, 2), *rc::gen::inRange(1, 5))));
+    RC_ASSERT(FusedScaling::fits(gx::collective::Hierarchical(placement)));
 }
 TEST(FusedScaling, OneRankHasNothingToAddTo) {
     const gx::collective::Ring ring(1);

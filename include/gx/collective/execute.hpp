@@ -204,6 +204,8 @@ template <class E, class C, std::size_t K, Transport T, class S = Unscaled>
 Execution execute(T& link, const std::array<Flow<E, C>, K>& flows, const S& scaling = {}) {
     static_assert(K >= 1);
     Execution done;
+    if constexpr (std::same_as<S, Scaled>)
+        GX_EXPECT(scaling.of_flow.size() == K, "a scaling for each flow");
     std::array<detail::Progress<E, C, HostMemory>, K> progress;
     for (std::size_t k = 0; k < K; ++k) {
         detail::expect_valid(flows[k], link.ranks());

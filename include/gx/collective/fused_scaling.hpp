@@ -8,6 +8,7 @@
 #include <vector>     // what is known of each chunk
 
 #include <gx/collective/exchange.hpp>  // Collective, chunk_range
+#include <gx/core/contract.hpp>        // GX_EXPECT
 #include <gx/core/convert.hpp>         // accumulate, encode_scaled
 
 namespace gx::collective {
@@ -33,8 +34,8 @@ inline void accumulate_scaled(std::span<const float> received, MeanFactors facto
 
 /// Scales the chunks of one rank in an all-reduce of floats: by `before` as a chunk is first sent
 /// or added to, which each is, as the rank has a part in its sum; by `after` behind the addition
-/// that completes the sum. That is the last thing which the rank receives of a chunk, unless it is
-/// a copy, which some other rank has scaled.
+/// that completes the sum. That is taken to be the last thing which the rank receives of a chunk,
+/// unless it is a copy, which some other rank has scaled: fits() says whether a collective is so.
 ///
 /// Bits:   those of a pass with `before` over all values and, behind the all-reduce, of one with
 ///         `after`.
@@ -42,6 +43,42 @@ inline void accumulate_scaled(std::span<const float> received, MeanFactors facto
 ///         to it: 1/n of them in a ring.
 class FusedScaling {
 public:
+    /// Whether the sums of `c` become means on all of its ranks: none ends with a copy that nobody
+    /// has scaled, and nothing is added to a mean.
+    /// Cost: each rank's exchanges twice; for each rank and chunk 5 bytes.
+    template <Collective C>
+    [[nodiscard]] static bool fits(const C& c) {
+        const auto ranks = static_cast<std::size_t>(c.ranks());
+        const auto chunks = static_cast<std::size_t>(c.chunks());
+        const auto several = static_cast<std::size_t>(message_chunks(c));
+        const auto place = [chunks](int rank, int chunk) {
+            return static_cast<std::size_t>(rank) * chunks + static_cast<std::size_t>(chunk);
+        };
+        std::vector<int> last(ranks * chunks, of_no_step);  // receive, [rank][chunk]
+        std::vector<char> is_mean(ranks * chunks, 0), arrives(ranks * several, 0);
+        for (int step = 0; step < c.steps(); ++step)
+            each_received(c, step, [&](int rank, const Exchange& e, int k) {
+                last[place(rank, e.receive_chunk + k)] = step;
+            });
+        bool fits = true;
+        for (int step = 0; step < c.steps(); ++step) {
+            std::size_t sent = 0, received = 0;  // chunks, in one order
+            each_received(c, step, [&](int, const Exchange& e, int k) {
+                arrives[sent++] = is_mean[place(e.from, e.receive_chunk + k)];
+            });
+            each_received(c, step, [&](int rank, const Exchange& e, int k) {
+                const std::size_t mine = place(rank, e.receive_chunk + k);
+                const char other = arrives[received++];
+                const bool adds = e.combine == Combine::add;
+                fits = fits && !(adds && (is_mean[mine] != 0 || other != 0));
+                is_mean[mine] = adds ? last[mine] == step : other;
+            });
+        }
+        for (std::size_t i = 0; i < last.size(); ++i)
+            fits = fits && (is_mean[i] != 0 || last[i] == of_no_step);
+        return fits;
+    }
+
     /// Room for any rank's part in `c`: nothing is allocated later.
     template <Collective C>
     void reserve(const C& c) {
@@ -52,6 +89,8 @@ public:
     /// Starts an all-reduce of `rank`.
     template <Collective C>
     void begin(const C& c, int rank) {
+        GX_EXPECT(last_received_.size() == static_cast<std::size_t>(c.chunks()),
+                  "scaling that was reserved for the collective");
         if (rank != rank_) learn(c, rank);
         std::fill(is_scaled_.begin(), is_scaled_.end(), char{0});
     }
@@ -89,6 +128,14 @@ public:
 private:
     static constexpr int of_no_step = -1;
 
+    /// f(rank, exchange, k) for the k-th chunk of each message of a step.
+    template <Collective C, class F>
+    static void each_received(const C& c, int step, F f) {
+        for (int rank = 0; rank < c.ranks(); ++rank) {
+            const Exchange e = c.exchange(rank, step);
+            for (int k = 0; e.from >= 0 && k < e.chunks; ++k) f(rank, e, k);
+        }
+    }
     template <class T>
     static T& at(std::vector<T>& v, int chunk) {
         return v[static_cast<std::size_t>(chunk)];

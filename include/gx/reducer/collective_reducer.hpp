@@ -102,9 +102,11 @@ public:
             GX_EXPECT(proof.holds(), proof.sentence());
         }
         if constexpr (in_place) {
-            fuses_ = placement.ranks() <= ranks_fused && !factors().are_one();
-            for (int k = 0; fuses_ && k < K; ++k)
+            fuses_ = placement.ranks() <= collective::ranks_proved_at_start && !factors().are_one();
+            for (int k = 0; fuses_ && k < K; ++k) {
+                fuses_ = collective::FusedScaling::fits(*collectives_[index(k)]);
                 scaling_[index(k)].reserve(*collectives_[index(k)]);
+            }
         }
         scratch_ = {plan.memory, placement.ranks() > 1 ? message_ * K : 0, "ring scratch"};
         if constexpr (!in_place) wire_ = {plan.memory, elements, "wire"};
@@ -142,7 +144,6 @@ private:
     template <class T>
     static constexpr bool on_host =
         std::same_as<std::remove_cvref_t<decltype(queue_of(std::declval<T&>()))>, HostQueue>;
-    static constexpr int ranks_fused = 256;  ///< above, each rank would keep much of each chunk
     static constexpr std::size_t index(int k) { return static_cast<std::size_t>(k); }
 
     [[nodiscard]] collective::MeanFactors factors() const {
