@@ -7,7 +7,6 @@
 // once, which an all-reduce in place cannot do without. Before each repeat every rank rewrites its
 // own buffer. Threads are bound to cores, buffers lie on 2 MiB pages where the kernel has them.
 #include <sched.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +17,8 @@
 #include <cstring>
 #include <thread>
 #include <vector>
+
+#include "../large_pages.hpp"
 
 namespace {
 
@@ -81,7 +82,6 @@ template <class T>
 void measure(int ranks, std::size_t elements, T one, T sum, int repeats) {
     const auto n = static_cast<std::size_t>(ranks);
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-    constexpr std::size_t page = std::size_t{2} << 20;
     const std::size_t padded = (elements + 15) / 16 * 16, bytes = padded * sizeof(T);
     const std::size_t share = (padded / 16 + n - 1) / n * 16;
     Barrier barrier(ranks, n <= cores);
@@ -93,9 +93,7 @@ void measure(int ranks, std::size_t elements, T one, T sum, int repeats) {
             CPU_ZERO(&set);
             CPU_SET(r % cores, &set);
             sched_setaffinity(0, sizeof(set), &set);
-            void* memory = nullptr;
-            if (posix_memalign(&memory, page, bytes) != 0) std::abort();
-            madvise(memory, bytes / page * page, MADV_HUGEPAGE);
+            void* const memory = gx::bench::on_large_pages(bytes);
             buffers[r] = static_cast<T*>(memory);
             const std::size_t begin = std::min(padded, share * r),
                               end = std::min(padded, begin + share);

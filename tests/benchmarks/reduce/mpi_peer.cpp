@@ -1,6 +1,7 @@
 // MPI_Allreduce of an MPI without gx: a peer of ./gx bench reduce, and a rank of a job.
 // Run:     mpirun -n 2 gx_reduce_peer_openmpi, with lines "MPI_Allreduce ELEMENTS REPEATS" on stdin
 // Prints:  for each line the microseconds of each repeat on rank 0, on one line
+#include "../large_pages.hpp"
 #include "turns.hpp"
 
 int main(int count, char** arguments) {
@@ -9,11 +10,7 @@ int main(int count, char** arguments) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (gx::bench::Turn turn; gx::bench::next_turn(turn, rank, ranks);) {
-        constexpr std::size_t page = std::size_t{2} << 20;
-        const std::size_t bytes = turn.elements * sizeof(float);
-        void* memory = nullptr;
-        if (posix_memalign(&memory, page, bytes) != 0) std::abort();
-        madvise(memory, bytes / page * page, MADV_HUGEPAGE);
+        void* const memory = gx::bench::on_large_pages(turn.elements * sizeof(float));
         auto* const values = static_cast<float*>(memory);
         std::vector<double> times;
         times.reserve(static_cast<std::size_t>(turn.repeats));
