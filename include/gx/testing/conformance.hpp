@@ -184,10 +184,9 @@ void check_telescoping(const Worlds& on, std::uint64_t seed, ConformanceReport& 
 }
 
 /// What error feedback keeps it applies later: of 200 equal steps, in which ranks have gradients of
-/// 1, 4, 9 ... times the first one's, or from the last one's down, the average that was applied is no
+/// 1, 4, 9 ... times the first one's, or of the last one's, the average that was applied is no
 /// further from their mean than half of its length. The telescoping law holds for a reducer that
-/// keeps all, or all but one rank's; a rank whose gradient is small beside the others' may be kept
-/// here. Check "progress".
+/// keeps all, or all but one rank's. Check "progress".
 /// Accuracy: error_feedback.
 template <Reducer R, class Worlds>
 void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {

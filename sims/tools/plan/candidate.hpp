@@ -75,8 +75,9 @@ struct Candidate {
 [[nodiscard]] std::string step_bounds(const Candidate& c);
 
 /// Sorts candidates by time, those that break a limit behind the others and those that cannot run
-/// last, and marks the Pareto front of time and dollars on demand. Each other one gets `why`: what it lacks or breaks, else the better one on
-/// the same machines, else the front's nearest that is no slower and no dearer.
+/// last, and marks the Pareto front of time and dollars on demand. Each other one gets `why`: what
+/// it lacks or breaks, else the better one on the same machines, else the front's nearest that is
+/// no slower and no dearer.
 /// Order: stable, so that equal candidates stay in the order in which they were made.
 /// Cost:  O(n log n + n * front).
 void pareto_front(std::vector<Candidate>& candidates, const Job& job);
