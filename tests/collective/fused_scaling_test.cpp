@@ -177,10 +177,10 @@ struct ClosedRings {
     static constexpr int count = 1;
     static constexpr ClosedRing make(gx::Placement placement, int) { return {placement.ranks()}; }
 };
-TEST(FusedScaling, DoesNotFitWhereTheWholeSumReturnsAsACopy) {
-    EXPECT_FALSE(FusedScaling::fits(ClosedRing{2}));
-    EXPECT_FALSE(FusedScaling::fits(ClosedRing{5}));
-    EXPECT_TRUE(FusedScaling::fits(gx::collective::Ring(1)));
+TEST(FusedScaling, YieldsNoMeanWhereTheWholeSumReturnsAsACopy) {
+    EXPECT_FALSE(FusedScaling::yields_mean(ClosedRing{2}));
+    EXPECT_FALSE(FusedScaling::yields_mean(ClosedRing{5}));
+    EXPECT_TRUE(FusedScaling::yields_mean(gx::collective::Ring(1)));
     gx::testing::OnThreads{}({1, 4}, [](auto& rank) {
         gx::detail::reducer::Mean<ClosedRings, gx::fp32, gx::DivideAfter> mean;
         mean.reserve(gx::ReducePlan::whole({1, 4}, 3));
@@ -189,15 +189,16 @@ TEST(FusedScaling, DoesNotFitWhereTheWholeSumReturnsAsACopy) {
         EXPECT_EQ(values, std::vector<float>(3, 1.5f)) << "rank " << rank.rank();
     });
 }
-RC_GTEST_PROP(FusedScaling, FitsAllThatAreHere, ()) {
+RC_GTEST_PROP(FusedScaling, YieldsTheMeanByAllThatAreHere, ()) {
     const auto placement = some_placement(33);
     const int n = placement.ranks();
-    RC_ASSERT(FusedScaling::fits(gx::collective::machine_ring(placement, *rc::gen::inRange(0, 4))));
-    RC_ASSERT(FusedScaling::fits(gx::collective::HalvingDoubling(n)));
-    RC_ASSERT(FusedScaling::fits(gx::collective::Tree(n)));
-    RC_ASSERT(FusedScaling::fits(
+    RC_ASSERT(FusedScaling::yields_mean(
+        gx::collective::machine_ring(placement, *rc::gen::inRange(0, 4))));
+    RC_ASSERT(FusedScaling::yields_mean(gx::collective::HalvingDoubling(n)));
+    RC_ASSERT(FusedScaling::yields_mean(gx::collective::Tree(n)));
+    RC_ASSERT(FusedScaling::yields_mean(
         gx::collective::BinaryTree(n, *rc::gen::inRange(0, 2), *rc::gen::inRange(1, 5))));
-    RC_ASSERT(FusedScaling::fits(gx::collective::Hierarchical(placement)));
+    RC_ASSERT(FusedScaling::yields_mean(gx::collective::Hierarchical(placement)));
 }
 TEST(FusedScaling, OneRankHasNothingToAddTo) {
     const gx::collective::Ring ring(1);

@@ -35,7 +35,7 @@ inline void accumulate_scaled(std::span<const float> received, MeanFactors facto
 /// Scales the chunks of one rank in an all-reduce of floats: by `before` as a chunk is first sent
 /// or added to, which each is, as the rank has a part in its sum; by `after` behind the addition
 /// that completes the sum. That is taken to be the last thing which the rank receives of a chunk,
-/// unless it is a copy, which some other rank has scaled: fits() says whether a collective is so.
+/// unless it is a copy of what another rank has scaled: yields_mean() checks a collective for it.
 ///
 /// Bits:   those of a pass with `before` over all values and, behind the all-reduce, of one with
 ///         `after`.
@@ -43,11 +43,11 @@ inline void accumulate_scaled(std::span<const float> received, MeanFactors facto
 ///         to it: 1/n of them in a ring.
 class FusedScaling {
 public:
-    /// Whether the sums of `c` become means on all of its ranks: none ends with a copy that nobody
-    /// has scaled, and nothing is added to a mean.
-    /// Cost: each rank's exchanges twice; for each rank and chunk 5 bytes.
+    /// Whether the fused all-reduce `c` leaves the mean on every rank, and no sum: none ends with
+    /// a copy of an unscaled sum, and nothing is added to a mean.
+    /// Cost: each rank's exchanges three times; 5 bytes for each rank and chunk.
     template <Collective C>
-    [[nodiscard]] static bool fits(const C& c) {
+    [[nodiscard]] static bool yields_mean(const C& c) {
         const auto ranks = static_cast<std::size_t>(c.ranks());
         const auto chunks = static_cast<std::size_t>(c.chunks());
         const auto several = static_cast<std::size_t>(message_chunks(c));
@@ -60,7 +60,7 @@ public:
             each_received(c, step, [&](int rank, const Exchange& e, int k) {
                 last[place(rank, e.receive_chunk + k)] = step;
             });
-        bool fits = true;
+        bool yields = true;
         for (int step = 0; step < c.steps(); ++step) {
             std::size_t sent = 0, received = 0;  // chunks, in one order
             each_received(c, step, [&](int, const Exchange& e, int k) {
@@ -70,13 +70,13 @@ public:
                 const std::size_t mine = place(rank, e.receive_chunk + k);
                 const char other = arrives[received++];
                 const bool adds = e.combine == Combine::add;
-                fits = fits && !(adds && (is_mean[mine] != 0 || other != 0));
+                yields = yields && !(adds && (is_mean[mine] != 0 || other != 0));
                 is_mean[mine] = adds ? last[mine] == step : other;
             });
         }
         for (std::size_t i = 0; i < last.size(); ++i)
-            fits = fits && (is_mean[i] != 0 || last[i] == of_no_step);
-        return fits;
+            yields = yields && (is_mean[i] != 0 || last[i] == of_no_step);
+        return yields;
     }
 
     /// Room for any rank's part in `c`: nothing is allocated later.

@@ -104,7 +104,7 @@ public:
         if constexpr (in_place) {
             fuses_ = placement.ranks() <= collective::ranks_proved_at_start && !factors().are_one();
             for (int k = 0; fuses_ && k < K; ++k) {
-                fuses_ = collective::FusedScaling::fits(*collectives_[index(k)]);
+                fuses_ = collective::FusedScaling::yields_mean(*collectives_[index(k)]);
                 scaling_[index(k)].reserve(*collectives_[index(k)]);
             }
         }
