@@ -71,21 +71,16 @@ enum class PeerLink : unsigned char {
     return names[static_cast<std::size_t>(l)];
 }
 
-/// NVLinks of one GPU, and the usable rate of one in a direction; {0, 0} where it has none.
-/// Source: data sheets (4, 6, 12 and 18 links); rates as in hardware/wiring.hpp.
-struct NvlinkPorts {
-    int links = 0;
-    BytesPerSecond rate{};
-};
-[[nodiscard]] constexpr NvlinkPorts nvlink_ports(const GpuSpec& gpu) {
+/// Of a GPU by its name; {0, 0} where it has none.
+[[nodiscard]] constexpr wiring::NvlinkPorts nvlink_ports(const GpuSpec& gpu) {
     const std::string_view name = gpu.name;
     const auto is = [&](std::string_view family) {
         return name.starts_with(family) && name.find("SXM") != name.npos;
     };
-    if (is("P100")) return {4, wiring::nvlink_p100};
-    if (is("V100")) return {6, wiring::nvlink_v100};
-    if (is("A100")) return {12, wiring::nvlink_a100};
-    if (is("H100") || is("H200")) return {18, wiring::nvlink_h100};
+    if (is("P100")) return wiring::p100_ports;
+    if (is("V100")) return wiring::v100_ports;
+    if (is("A100")) return wiring::a100_ports;
+    if (is("H100") || is("H200")) return wiring::h100_ports;
     return {};
 }
 
@@ -126,9 +121,9 @@ inline void join(MachineSpec& m, const MachineConditions& c) {
     if (c.link == PeerLink::p100_mesh) return wiring::p100_mesh(w);
     if (c.link == PeerLink::v100_mesh && c.gpus == 4) return wiring::v100_quad(w);
     if (c.link == PeerLink::v100_mesh) return wiring::v100_mesh(w);
-    const NvlinkPorts ports = nvlink_ports(c.gpu);
+    const wiring::NvlinkPorts ports = nvlink_ports(c.gpu);
+    if (c.link == PeerLink::nvswitch) return wiring::nvswitch(w, ports);
     w.nvlink = ports.rate;
-    if (c.link == PeerLink::nvswitch) w.nvswitch_links = ports.links;
     if (c.link != PeerLink::nvlink_all || c.gpus < 2) return;
     for (std::size_t a = 0; a < static_cast<std::size_t>(c.gpus); ++a)
         for (std::size_t b = 0; b < static_cast<std::size_t>(c.gpus); ++b)

@@ -18,6 +18,13 @@ inline constexpr BytesPerSecond qpi_broadwell = 6_GBps, upi_skylake = 10_GBps,
                                 upi_sapphire_rapids = 22_GBps, amd_zen = 16_GBps;
 inline constexpr BytesPerSecond nvlink_p100 = 18_GBps, nvlink_v100 = 20_GBps, nvlink_a100 = 20_GBps,
                                 nvlink_h100 = 20.6_GBps;
+/// NVLinks of one GPU, and the usable rate of one in a direction. Source of links: data sheets.
+struct NvlinkPorts {
+    int links = 0;
+    BytesPerSecond rate{};
+};
+inline constexpr NvlinkPorts p100_ports{4, nvlink_p100}, v100_ports{6, nvlink_v100},
+    a100_ports{12, nvlink_a100}, h100_ports{18, nvlink_h100};
 /// Intel's CPUs cut GPU to GPU traffic into small packets.
 inline constexpr double intel_peer_penalty = 6.0 / 5;
 
@@ -44,6 +51,12 @@ struct Groups {
 constexpr void nics_under_switches(Wiring& w, int each, BytesPerSecond pcie) {
     for (int n = 0; n < each * w.switches; ++n)
         w.nic[static_cast<std::size_t>(n)] = {.rate = pcie, .under = n / each};
+}
+
+/// All links of each GPU go to NVSwitches.
+constexpr void nvswitch(Wiring& w, NvlinkPorts ports) {
+    w.nvlink = ports.rate;
+    w.nvswitch_links = ports.links;
 }
 
 /// Adds `links` between physical GPUs `a` and `b`; `place` is the rank of each.

@@ -137,8 +137,7 @@ using namespace gx::literals;
                   .price_date = "us-east-1; spot unknown"};
     Wiring& w = m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
     wiring::nics_under_switches(w, 1, wiring::pcie3_x16);
-    w.nvlink = wiring::nvlink_a100;
-    w.nvswitch_links = 12;
+    wiring::nvswitch(w, wiring::a100_ports);
     return m;
 }
 /// Eight H100 on NVSwitch; a GPU has four EFA of 100 Gb/s, which are one NIC here.
@@ -154,8 +153,7 @@ using namespace gx::literals;
     Wiring& w = m.wiring = wiring::grouped(
         {.per_switch = 1, .pcie = wiring::pcie5_x16, .socket_link = wiring::amd_zen});
     wiring::nics_under_switches(w, 1, wiring::pcie5_x16);
-    w.nvlink = wiring::nvlink_h100;
-    w.nvswitch_links = 18;
+    wiring::nvswitch(w, wiring::h100_ports);
     return m;
 }
 

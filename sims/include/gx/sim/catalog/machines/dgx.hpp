@@ -58,8 +58,7 @@ namespace detail {
         w.pcie_switch[static_cast<std::size_t>(8 + s)] = {.rate = wiring::pcie3_x16,
                                                           .socket = s / 2};
     w.switches = 12;
-    w.nvlink = wiring::nvlink_v100;
-    w.nvswitch_links = 6;
+    wiring::nvswitch(w, wiring::v100_ports);
     return m;
 }
 /// Eight A100 on NVSwitch; two GPUs and two HDR NICs under each PCIe switch; AMD Rome.
@@ -74,8 +73,7 @@ namespace detail {
     Wiring& w = m.wiring = wiring::grouped(
         {.pcie = wiring::pcie4_x16, .socket_link = wiring::amd_zen, .peer_penalty = 1});
     wiring::nics_under_switches(w, 2, wiring::pcie4_x16);
-    w.nvlink = wiring::nvlink_a100;
-    w.nvswitch_links = 12;
+    wiring::nvswitch(w, wiring::a100_ports);
     return m;
 }
 /// Eight H100 on NVSwitch; each GPU shares a PCIe switch with an NDR NIC; Sapphire Rapids.
@@ -90,8 +88,7 @@ namespace detail {
     Wiring& w = m.wiring = wiring::grouped(
         {.per_switch = 1, .pcie = wiring::pcie5_x16, .socket_link = wiring::upi_sapphire_rapids});
     wiring::nics_under_switches(w, 1, wiring::pcie5_x16);
-    w.nvlink = wiring::nvlink_h100;
-    w.nvswitch_links = 18;
+    wiring::nvswitch(w, wiring::h100_ports);
     return m;
 }
 
