@@ -1,7 +1,9 @@
 #include <gx/io/atomic_file.hpp>
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -296,6 +298,27 @@ TEST(AtomicFile, FindsAFileThatIsMountedByItself) {
     if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this process may not mount";
     EXPECT_EQ(status, 0);
     EXPECT_EQ(read_text(folder / "source"), "of the host");
+}
+/// As root or not: access() permits root to write to one that only grows, and not to a fixed one.
+TEST(AtomicFile, FindsAFileThatItsAttributesFix) {
+    for (const int attribute : {FS_APPEND_FL, FS_IMMUTABLE_FL}) {
+        const Folder folder;
+        gx::write_file(folder / "f", "kept");
+        const int file = ::open((folder / "f").c_str(), O_RDONLY | O_CLOEXEC);
+        int plain = 0;
+        const bool known = ::ioctl(file, FS_IOC_GETFLAGS, &plain) == 0;
+        int fixed = plain | attribute;
+        const bool set = known && ::ioctl(file, FS_IOC_SETFLAGS, &fixed) == 0;
+        const std::string error = error_of([&] { gx::detail::AtomicFile{folder / "f"}; });
+        if (set) {
+            EXPECT_EQ(::ioctl(file, FS_IOC_SETFLAGS, &plain), 0);
+        }
+        ::close(file);
+        if (!set) GTEST_SKIP() << "this process, or its file system, sets no attributes";
+        EXPECT_TRUE(holds(error, "f' can only be appended to, or not be changed, by its attributes",
+                          "chattr"));
+        EXPECT_EQ(read_text(folder / "f"), "kept");
+    }
 }
 /// Names end at 255 bytes, and ".tmp" would go beyond.
 TEST(AtomicFile, HasANameAsLongAsTheFileSystemTakes) {

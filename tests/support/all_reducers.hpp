@@ -3,6 +3,8 @@
 // gx_reducer_plugins.
 #pragma once
 
+#include <concepts>  // same_as
+
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
@@ -20,5 +22,7 @@ using CoreReducers = gx::testing::ReducerList<
     gx::DoubleBuffered<gx::DoubleBuffered<gx::Bucketed<gx::Ring<gx::fp32>, 256>>>>;
 using AllReducers = gx::testing::JoinedLists<CoreReducers, PluginReducers>;
 using DeviceReducers = gx::testing::JoinedLists<CoreReducers, DevicePluginReducers>;
+// As the lists of a build without plugins are.
+static_assert(std::same_as<gx::testing::JoinedLists<>, gx::testing::ReducerList<>>);
 
 }  // namespace testing_support

@@ -151,8 +151,9 @@ GX_COLD [[nodiscard]] GX_DECL std::vector<std::filesystem::directory_entry> chec
     const std::filesystem::path& folder);
 
 /// The newest checkpoint in `folder` that is whole, by the time it was written: of those with the
-/// names that a run gives them. Files of other models count as damaged.
-/// Cost: reads the files from the newest on, up to the first that is whole.
+/// names that a run gives them; of several of one time the one of the most progress. Files of other
+/// models count as damaged.
+/// Cost: reads the files from the newest on, up to the first that is whole and those of its time.
 GX_COLD [[nodiscard]] GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder,
                                                                 const Graph& graph);
 
