@@ -18,6 +18,7 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "local_sgd": True,
     "parameter_server": True,
     "quantized": True,
+    "recursive_doubling": True,
     "sharded": True,
     "shared_memory": True,
     "top_k": True,

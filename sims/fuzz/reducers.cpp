@@ -11,6 +11,7 @@ const std::vector<FuzzedReducer>& reducers() {
         for (auto& s : server_reducers()) list.push_back(s);
         for (auto& s : lossy_reducers()) list.push_back(s);
         for (auto& s : owner_reducers()) list.push_back(s);
+        for (auto& s : doubling_reducers()) list.push_back(s);  // seeds were recorded without
         return list;
     }();
     return all;

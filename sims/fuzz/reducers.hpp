@@ -13,5 +13,6 @@ namespace gx::sim::fuzz {
 [[nodiscard]] std::vector<FuzzedReducer> server_reducers();
 [[nodiscard]] std::vector<FuzzedReducer> lossy_reducers();
 [[nodiscard]] std::vector<FuzzedReducer> owner_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> doubling_reducers();
 
 }  // namespace gx::sim::fuzz

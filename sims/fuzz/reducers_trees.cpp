@@ -3,11 +3,12 @@
 #include <fuzz/reducers.hpp>
 #include <fuzz/trial.hpp>
 
-#include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
-#include <gx/hierarchical/reducer.hpp>      // Hierarchical
-#include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/trees/double_tree.hpp>         // DoubleTree
-#include <gx/trees/tree.hpp>                // Tree
+#include <gx/halving_doubling/reducer.hpp>    // HalvingDoubling
+#include <gx/hierarchical/reducer.hpp>        // Hierarchical
+#include <gx/recursive_doubling/reducer.hpp>  // RecursiveDoubling
+#include <gx/reducer/double_buffered.hpp>     // DoubleBuffered
+#include <gx/trees/double_tree.hpp>           // DoubleTree
+#include <gx/trees/tree.hpp>                  // Tree
 
 namespace gx::sim::fuzz {
 
@@ -18,6 +19,9 @@ std::vector<FuzzedReducer> tree_reducers() {
             {"Hierarchical<fp32>", trial<Hierarchical<fp32>>},
             {"DoubleBuffered<Hierarchical<bf16>>", trial<DoubleBuffered<Hierarchical<bf16>>>},
             {"Burst", trial<Burst>}};
+}
+std::vector<FuzzedReducer> doubling_reducers() {
+    return {{"RecursiveDoubling<fp32>", trial<RecursiveDoubling<fp32>>}};
 }
 
 }  // namespace gx::sim::fuzz

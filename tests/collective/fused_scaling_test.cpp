@@ -11,6 +11,7 @@
 #include <gx/collective/binary_tree.hpp>
 #include <gx/collective/execute.hpp>
 #include <gx/collective/halving_doubling.hpp>
+#include <gx/collective/recursive_doubling.hpp>
 #include <gx/collective/hierarchical.hpp>
 #include <gx/collective/proof.hpp>
 #include <gx/collective/ring.hpp>
@@ -195,6 +196,7 @@ RC_GTEST_PROP(FusedScaling, YieldsTheMeanByAllThatAreHere, ()) {
     RC_ASSERT(FusedScaling::yields_mean(
         gx::collective::machine_ring(placement, *rc::gen::inRange(0, 4))));
     RC_ASSERT(FusedScaling::yields_mean(gx::collective::HalvingDoubling(n)));
+    RC_ASSERT(FusedScaling::yields_mean(gx::collective::RecursiveDoubling(n)));
     RC_ASSERT(FusedScaling::yields_mean(gx::collective::Tree(n)));
     RC_ASSERT(FusedScaling::yields_mean(
         gx::collective::BinaryTree(n, *rc::gen::inRange(0, 2), *rc::gen::inRange(1, 5))));
@@ -217,6 +219,9 @@ RC_GTEST_PROP(FusedScaling, RingsHaveTheBitsOfPasses, ()) {
 }
 RC_GTEST_PROP(FusedScaling, HalvingDoublingHasTheBitsOfPasses, ()) {
     expect_the_bits_of_passes(gx::collective::HalvingDoubling(*rc::gen::inRange(1, 18)));
+}
+RC_GTEST_PROP(FusedScaling, RecursiveDoublingHasTheBitsOfPasses, ()) {
+    expect_the_bits_of_passes(gx::collective::RecursiveDoubling(*rc::gen::inRange(1, 18)));
 }
 RC_GTEST_PROP(FusedScaling, TreesHaveTheBitsOfPasses, ()) {
     expect_the_bits_of_passes(gx::collective::Tree(*rc::gen::inRange(1, 18)));

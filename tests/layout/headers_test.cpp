@@ -15,10 +15,24 @@ using namespace layout;
 // A name that stands for more than one public type: a role (its concept, its archetype and what
 // models it), a collective and the reducer that executes it, one shape (Rows: ranks, elements), or
 // what a library has under that name (AllReduce, of NCCL and of MPI).
-const Names shared_names{
-    "Clock", "Device", "Loader",    "Model",    "Optimizer", "Reducer",         "Ring",
-    "Tree",  "Stream", "Scheduler", "Survival", "Transport", "HalvingDoubling", "Hierarchical",
-    "Rows",  "World",  "AllReduce"};
+const Names shared_names{"Clock",
+                         "Device",
+                         "Loader",
+                         "Model",
+                         "Optimizer",
+                         "Reducer",
+                         "Ring",
+                         "Tree",
+                         "Stream",
+                         "Scheduler",
+                         "Survival",
+                         "Transport",
+                         "HalvingDoubling",
+                         "Hierarchical",
+                         "RecursiveDoubling",
+                         "Rows",
+                         "World",
+                         "AllReduce"};
 
 constexpr std::size_t headers_in_a_folder = 25;
 

@@ -13,11 +13,18 @@ namespace {
 using namespace gx::sim;
 using namespace gx::sim::fuzz;
 
-/// The reducers that the seeds and hashes below were recorded with; those after them in the list.
+/// The reducers that the seeds and hashes below were recorded with: the first of the list; those
+/// that came next; both.
+constexpr std::ptrdiff_t first_count = 15, recorded_count = 27;
 std::vector<FuzzedReducer> first_reducers() {
-    return {reducers().begin(), reducers().begin() + 15};
+    return {reducers().begin(), reducers().begin() + first_count};
 }
-std::vector<FuzzedReducer> later_reducers() { return {reducers().begin() + 15, reducers().end()}; }
+std::vector<FuzzedReducer> later_reducers() {
+    return {reducers().begin() + first_count, reducers().begin() + recorded_count};
+}
+std::vector<FuzzedReducer> recorded_reducers() {
+    return {reducers().begin(), reducers().begin() + recorded_count};
+}
 std::vector<FuzzedReducer> reducer_named(const std::string& name) {
     for (const FuzzedReducer& r : reducers())
         if (r.name == name) return {r};
@@ -106,7 +113,8 @@ TEST(Fuzz, EventsAndBitsAreTheSameOnEveryCompiler) {
     EXPECT_EQ(hash(first_reducers(), {.charge_reducer_kernels = false}), 0x05c39ac4f59c4e02u)
         << "with kernels of reducers that take no time";
     EXPECT_EQ(hash(later_reducers(), {}), 0xb73dd50cbf0ed432u);
-    EXPECT_EQ(hash(reducers(), {}, true), 0x59c9ddd5b91ad5f3u) << "with the phases that seeds draw";
+    EXPECT_EQ(hash(recorded_reducers(), {}, true), 0x59c9ddd5b91ad5f3u)
+        << "with the phases that seeds draw";
 }
 
 // Tori of 22 to 24 wired machines: with routes to every NIC the longest has 17 or 18 links.
@@ -135,12 +143,12 @@ TEST(Fuzz, ASeedWhoseCorruptedIndexWasNotInTheBucket) {
 // A rank died in the last message of an epoch whose steps were all skipped, and the first of the
 // others to say so was named by those that waited for it.
 TEST(Fuzz, ASeedWhoseRanksThrewWhatIsNoLoss) {
-    const CampaignReport r = campaign(reducers(), {}, {.first = 34'520, .count = 1});
+    const CampaignReport r = campaign(recorded_reducers(), {}, {.first = 34'520, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
 // Rank 0 died when the others had finished: who has finished need not be told.
 TEST(Fuzz, ASeedWhoseRootDiesLast) {
-    const CampaignReport r = campaign(reducers(), {}, {.first = 257'957, .count = 1});
+    const CampaignReport r = campaign(recorded_reducers(), {}, {.first = 257'957, .count = 1});
     EXPECT_EQ(r.failing_seed, 0u) << r.failure.sentence;
 }
 // An epoch was done again by fewer ranks, and its checkpoint read as that of the first time.

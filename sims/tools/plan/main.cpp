@@ -15,30 +15,31 @@
 #include <nlohmann/json.hpp>  // --json
 #include <unistd.h>           // isatty
 
-#include <gx/io/atomic_file.hpp>            // write_file
-#include <gx/halving_doubling/reducer.hpp>  // HalvingDoubling
-#include <gx/hierarchical/reducer.hpp>      // Hierarchical
-#include <gx/optimizer/adam.hpp>            // Adam
-#include <gx/optimizer/adamw.hpp>           // AdamW
-#include <gx/optimizer/lamb.hpp>            // Lamb
-#include <gx/optimizer/lars.hpp>            // Lars
-#include <gx/optimizer/sgd.hpp>             // Sgd
-#include <gx/optimizer/update_cost.hpp>     // update_cost_of
-#include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>        // MultiRing
-#include <gx/reducer/ring.hpp>              // Ring
-#include <gx/sharded/reducer.hpp>           // Sharded
-#include <gx/sim/catalog/find_model.hpp>    // find_model
-#include <gx/sim/io/machine_file.hpp>       // find_or_read_cluster
-#include <gx/sim/catalog/comm_stacks.hpp>   // find_profile
-#include <gx/trees/double_tree.hpp>         // DoubleTree
-#include <gx/trees/tree.hpp>                // Tree
-#include <support/command_line.hpp>         // expect_outputs, printable, read_input, run_program
-#include <tools/plan/compressed.hpp>        // top_k_choice, quantized_choice, local_choice
-#include <tools/plan/inputs.hpp>            // read_step, input_of
-#include <tools/plan/page.hpp>              // page
-#include <tools/plan/search.hpp>            // search
-#include <tools/plan/served.hpp>            // served_choice
+#include <gx/io/atomic_file.hpp>              // write_file
+#include <gx/halving_doubling/reducer.hpp>    // HalvingDoubling
+#include <gx/hierarchical/reducer.hpp>        // Hierarchical
+#include <gx/optimizer/adam.hpp>              // Adam
+#include <gx/optimizer/adamw.hpp>             // AdamW
+#include <gx/optimizer/lamb.hpp>              // Lamb
+#include <gx/optimizer/lars.hpp>              // Lars
+#include <gx/optimizer/sgd.hpp>               // Sgd
+#include <gx/optimizer/update_cost.hpp>       // update_cost_of
+#include <gx/recursive_doubling/reducer.hpp>  // RecursiveDoubling
+#include <gx/reducer/double_buffered.hpp>     // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>          // MultiRing
+#include <gx/reducer/ring.hpp>                // Ring
+#include <gx/sharded/reducer.hpp>             // Sharded
+#include <gx/sim/catalog/find_model.hpp>      // find_model
+#include <gx/sim/io/machine_file.hpp>         // find_or_read_cluster
+#include <gx/sim/catalog/comm_stacks.hpp>     // find_profile
+#include <gx/trees/double_tree.hpp>           // DoubleTree
+#include <gx/trees/tree.hpp>                  // Tree
+#include <support/command_line.hpp>           // expect_outputs, printable, read_input, run_program
+#include <tools/plan/compressed.hpp>          // top_k_choice, quantized_choice, local_choice
+#include <tools/plan/inputs.hpp>              // read_step, input_of
+#include <tools/plan/page.hpp>                // page
+#include <tools/plan/search.hpp>              // search
+#include <tools/plan/served.hpp>              // served_choice
 
 namespace {
 
@@ -201,6 +202,7 @@ void add_reducers(std::vector<tools::plan::ReducerChoice>& all, std::string_view
     all.push_back(reducer_choice<MultiRing<4, E>>(wire, ring));
     all.push_back(reducer_choice<Hierarchical<E>>(wire, ring));
     all.push_back(reducer_choice<HalvingDoubling<E>>(wire, tree));
+    all.push_back(reducer_choice<RecursiveDoubling<E>>(wire, tree));
     all.push_back(reducer_choice<Tree<E>>(wire, tree));
     all.push_back(reducer_choice<DoubleTree<8, E>>(wire, tree));
     if (!late) return;

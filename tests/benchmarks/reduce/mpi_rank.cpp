@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gx/halving_doubling/reducer.hpp>
+#include <gx/recursive_doubling/reducer.hpp>
 #include <gx/mpi/world.hpp>
 #include <gx/reducer/pipeline.hpp>
 #include <gx/reducer/ring.hpp>
@@ -50,7 +51,8 @@ int main() {
         {"SharedMemory<fp32>", &measure<gx::SharedMemory<>>},
         {"SharedMemory<bf16>", &measure<gx::SharedMemory<gx::bf16>>},
         {"Ring<fp32>", &measure<gx::Ring<>>},
-        {"HalvingDoubling<fp32>", &measure<gx::HalvingDoubling<>>}};
+        {"HalvingDoubling<fp32>", &measure<gx::HalvingDoubling<>>},
+        {"RecursiveDoubling<fp32>", &measure<gx::RecursiveDoubling<>>}};
     World world({.announce = false});
     world.run([&](World::Rank& rank) {
         for (gx::bench::Turn turn; gx::bench::next_turn(turn, rank.rank(), rank.ranks());)

@@ -191,8 +191,9 @@ std::vector<Contender> contenders(int ranks, std::vector<std::shared_ptr<Peer>>&
             join({.world = "", .reducer = name, .wire = "fp32", .is_peer = true}, peer,
                  "MPI_Allreduce ", " ");
         if (const auto rank = job(mpi, std::string("gx_reduce_rank_") + mpi))
-            for (const std::string reducer : {"SharedMemory<fp32>", "SharedMemory<bf16>",
-                                              "Ring<fp32>", "HalvingDoubling<fp32>"})
+            for (const std::string reducer :
+                 {"SharedMemory<fp32>", "SharedMemory<bf16>", "Ring<fp32>", "HalvingDoubling<fp32>",
+                  "RecursiveDoubling<fp32>"})
                 join({.world = std::string("mpi::World, ") + name,
                       .reducer = reducer,
                       .wire = reducer.find("bf16") == reducer.npos ? "fp32" : "bf16"},

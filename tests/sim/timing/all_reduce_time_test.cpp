@@ -9,14 +9,15 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/collective/binary_tree.hpp>       // BinaryTree
-#include <gx/collective/execute.hpp>           // execute: the same with payload
-#include <gx/collective/halving_doubling.hpp>  // HalvingDoubling
-#include <gx/collective/hierarchical.hpp>      // Hierarchical
-#include <gx/collective/ring.hpp>              // Ring, machine_ring
-#include <gx/collective/tree.hpp>              // Tree
-#include <gx/sim/world/cluster.hpp>            // Cluster
-#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g, plain_p3_16xlarge
+#include <gx/collective/binary_tree.hpp>         // BinaryTree
+#include <gx/collective/execute.hpp>             // execute: the same with payload
+#include <gx/collective/halving_doubling.hpp>    // HalvingDoubling
+#include <gx/collective/hierarchical.hpp>        // Hierarchical
+#include <gx/collective/recursive_doubling.hpp>  // RecursiveDoubling
+#include <gx/collective/ring.hpp>                // Ring, machine_ring
+#include <gx/collective/tree.hpp>                // Tree
+#include <gx/sim/world/cluster.hpp>              // Cluster
+#include <gx/sim/catalog/simple_clusters.hpp>    // ethernet_10g, plain_p3_16xlarge
 
 namespace {
 
@@ -101,6 +102,13 @@ TEST_P(ClosedForm, OfHalvingAndDoubling) {
     const double moved = 2.0 * (p - 1) / p * m_bytes;
     EXPECT_NEAR(micros(t), 1e6 * (2 * levels * alpha + moved / beta_rate), 1.0);
     EXPECT_EQ(t.messages, 2ull * levels * p);
+}
+TEST_P(ClosedForm, OfRecursiveDoubling) {
+    const int p = GetParam(), levels = std::countr_zero(unsigned(p));
+    const gx::collective::RecursiveDoubling swaps(p);
+    const auto t = gx::sim::all_reduce_time(swaps, star(p), Bytes{102'400'000});
+    EXPECT_NEAR(micros(t), 1e6 * levels * (alpha + m_bytes / beta_rate), 1.0);
+    EXPECT_EQ(t.messages, 1ull * levels * p);
 }
 TEST_P(ClosedForm, OfAHierarchy) {
     const int p = GetParam(), machines = p / 8;

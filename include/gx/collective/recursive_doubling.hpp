@@ -1,0 +1,53 @@
+// RecursiveDoubling: ranks swap all of their sums in pairs: log2 n steps.
+#pragma once
+
+#include <gx/collective/detail/power_of_two_fold.hpp>  // PowerOfTwoFold
+#include <gx/collective/exchange.hpp>                  // Exchange, Promise
+#include <gx/core/transport.hpp>                       // Placement
+
+namespace gx::collective {
+
+/// Recursive doubling over p = 2^L ranks, the data in one chunk:
+///
+///     step k < L:  swaps all of it with rank v xor 2^k, and adds
+///
+/// The fewest steps of an all-reduce, L, of the whole data each: for data so small that the latency
+/// of a step is most of its time. Other numbers of ranks are folded to p, the largest power of two
+/// below: PowerOfTwoFold.
+///
+/// Order: pairs at distance 1, then 2, 4, ..., "mine + received" on both sides, which is one sum as
+///        addition commutes. The bits depend on n alone, not on where data is cut.
+/// Wire:  L steps and L times the data sent by each rank; a fold adds two steps, and the data once
+///        more for each of its ranks.
+/// Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
+///         operations in MPICH".
+class RecursiveDoubling {
+public:
+    static constexpr Promise promise = Promise::all_reduce;
+
+    constexpr explicit RecursiveDoubling(int ranks) : fold_(ranks) {}
+
+    [[nodiscard]] constexpr int ranks() const { return fold_.ranks(); }
+    [[nodiscard]] constexpr int chunks() const { return 1; }
+    [[nodiscard]] constexpr int steps() const {
+        return fold_.levels() + (fold_.is_needed() ? 2 : 0);
+    }
+    /// Whether the schedule is the same on all machines of this placement (symmetry reduction).
+    [[nodiscard]] constexpr bool alike_on_machines(Placement) const { return !fold_.is_needed(); }
+
+    [[nodiscard]] constexpr Exchange exchange(int rank, int step) const {
+        if (fold_.is_needed()) {
+            if (step == 0 || step == steps() - 1) return fold_.exchange(rank, step == 0, 1);
+            --step;
+            if (fold_.stays_out(rank)) return {};
+        }
+        const int peer = fold_.real_rank(fold_.virtual_rank(rank) ^ 1 << step);
+        return {
+            .to = peer, .send_chunk = 0, .from = peer, .receive_chunk = 0, .combine = Combine::add};
+    }
+
+private:
+    detail::PowerOfTwoFold fold_;
+};
+
+}  // namespace gx::collective
