@@ -1,7 +1,7 @@
 // apply: a kernel that writes f of the i-th elements of its spans, for all i.
 #pragma once
 
-#include <algorithm>    // max, min
+#include <algorithm>    // max
 #include <cstdint>      // int64_t
 #include <type_traits>  // remove_const_t
 
@@ -11,8 +11,6 @@
 #include "packs.hpp"
 
 namespace gx::cuda {
-
-inline constexpr unsigned elementwise_threads = 256, elementwise_blocks_max = 4096;
 
 template <class F, class To, int V, class... From>
 GX_DEVICE Elements<To, V> of_each(const F& f, Elements<From, V>... x) {
@@ -43,12 +41,7 @@ void apply(cudaStream_t stream, const char* name, F f, DeviceSpan<To> to,
     constexpr int V = static_cast<int>(16 / std::max({sizeof(To), sizeof(From)...}));
     const auto run = [&]<int N>(void (*kernel)(F, DeviceSpan<To>,
                                                DeviceSpan<const std::remove_const_t<From>>...)) {
-        const std::int64_t threads = (to.size + N - 1) / N;
-        const std::int64_t blocks = (threads + elementwise_threads - 1) / elementwise_threads;
-        launch(name,
-               {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-                elementwise_threads, stream},
-               kernel, f, to, from...);
+        launch(name, grid_for(stream, (to.size + N - 1) / N), kernel, f, to, from...);
     };
     if ((is_aligned<V>(to) && ... && is_aligned<V>(from)))
         return run.template operator()<V>(apply_kernel<V, F, To, std::remove_const_t<From>...>);

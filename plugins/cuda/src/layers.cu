@@ -1,8 +1,6 @@
 // Dropout and images.
 #include <gx/cuda/layer_kernels.hpp>
 
-#include <algorithm>  // min
-
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/cuda/kernel.hpp>    // GX_KERNEL, launch
 
@@ -11,14 +9,6 @@
 
 namespace gx::cuda {
 namespace {
-
-constexpr unsigned layer_threads = 256, layer_blocks_max = 4096;
-
-LaunchShape shape_of(cudaStream_t stream, std::int64_t threads) {
-    const std::int64_t blocks = (threads + layer_threads - 1) / layer_threads;
-    return {static_cast<unsigned>(std::min<std::int64_t>(blocks, layer_blocks_max)), layer_threads,
-            stream};
-}
 
 /// As reference::dropout: the product of doubles, rounded once.
 template <class E>
@@ -104,7 +94,7 @@ void dropout(cudaStream_t stream, const PixelShape& shape, const Rng& of_rank,
     GX_EXPECT(
         x.size == y.size && image > 0 && y.size % image == 0 && y.size / image >= shape.images,
         "x and y of dropout have whole images, those of the batch or more");
-    launch("dropout", shape_of(stream, y.size), dropout_kernel<E>, shape, of_rank, draw, rate, x,
+    launch("dropout", grid_for(stream, y.size), dropout_kernel<E>, shape, of_rank, draw, rate, x,
            y);
 }
 
@@ -113,7 +103,7 @@ void pack_images(cudaStream_t stream, const PixelShape& shape, int padded_channe
                  DeviceSpan<const float> images, DeviceSpan<typename E::storage> to) {
     expect_images(shape, padded_channels, images.size, to.size);
     with_packed(padded_channels, [&]<int V> {
-        launch("pack images", shape_of(stream, to.size / V), pack_images_kernel<E, V>, shape,
+        launch("pack images", grid_for(stream, to.size / V), pack_images_kernel<E, V>, shape,
                padded_channels, images, packs<E, V>(to));
     });
 }
@@ -124,7 +114,7 @@ void pack_pixels(cudaStream_t stream, const PixelShape& shape, int padded_channe
     expect_images(shape, padded_channels, pixels.size, to.size);
     GX_EXPECT(values.size == std::int64_t{shape.channels} * 256, "256 values a channel");
     with_packed(padded_channels, [&]<int V> {
-        launch("pack pixels", shape_of(stream, to.size / V), pack_pixels_kernel<E, V>, shape,
+        launch("pack pixels", grid_for(stream, to.size / V), pack_pixels_kernel<E, V>, shape,
                padded_channels, pixels, values, packs<E, V>(to));
     });
 }

@@ -1,8 +1,7 @@
 // Softmax cross-entropy: a block an image, and one block for the report.
 #include <gx/cuda/layer_kernels.hpp>
 
-#include <algorithm>  // min
-#include <limits>     // infinity
+#include <limits>  // infinity
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/cuda/kernel.hpp>    // GX_KERNEL, launch
@@ -14,7 +13,7 @@
 namespace gx::cuda {
 namespace {
 
-constexpr unsigned loss_threads = reduction_threads, loss_blocks_max = 4096;
+constexpr unsigned loss_threads = reduction_threads;
 
 /// The largest logit so far, and the first class that has it; no NaN is larger than another.
 struct Best {
@@ -193,12 +192,9 @@ void softmax_cross_entropy_backward(cudaStream_t stream, const LossShape& shape,
     expect_loss(shape, logits.size, labels, losses.size);
     GX_EXPECT(dlogits.size == logits.size && scale.size == 1,
               "a gradient for each logit, and one scale");
-    const std::int64_t blocks = (dlogits.size + loss_threads - 1) / loss_threads;
-    launch("gradient of the loss",
-           {static_cast<unsigned>(std::min<std::int64_t>(blocks, loss_blocks_max)), loss_threads,
-            stream},
-           loss_gradient_kernel<E>, shape.classes, shape.smoothing, logits, labels.first,
-           labels.second, losses.subspan(0, shape.images), scale, dlogits);
+    launch("gradient of the loss", grid_for(stream, dlogits.size), loss_gradient_kernel<E>,
+           shape.classes, shape.smoothing, logits, labels.first, labels.second,
+           losses.subspan(0, shape.images), scale, dlogits);
 }
 
 #define GX_LOSS(E)                                                                            \

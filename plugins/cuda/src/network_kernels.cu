@@ -25,11 +25,7 @@ void transpose(cudaStream_t stream, std::int64_t rows, std::int64_t columns,
                DeviceSpan<const T> from, DeviceSpan<T> to) {
     GX_EXPECT(from.size == to.size && to.size % (rows * columns) == 0,
               "a flatten has as many elements as it reads, of whole images");
-    const std::int64_t blocks = (to.size + elementwise_threads - 1) / elementwise_threads;
-    launch("flatten",
-           {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-            elementwise_threads, stream},
-           transpose_kernel<T>, rows, columns, from, to);
+    launch("flatten", grid_for(stream, to.size), transpose_kernel<T>, rows, columns, from, to);
 }
 
 template <class T>
@@ -55,12 +51,8 @@ void copy_words(cudaStream_t stream, std::int64_t count, const ChannelsFrom<cons
     const ChannelRows rows{count / in_word, from.channels / in_word, from.first / in_word,
                            to.channels / in_word, to.first / in_word};
     const std::int64_t all = to.maps.size / to.channels * rows.count;
-    const std::int64_t blocks = (all + elementwise_threads - 1) / elementwise_threads;
     launch(
-        "copy channels",
-        {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-         elementwise_threads, stream},
-        copy_channels_kernel<W>, rows, all,
+        "copy channels", grid_for(stream, all), copy_channels_kernel<W>, rows, all,
         DeviceSpan<const W>{reinterpret_cast<const W*>(from.maps.data), from.maps.size / in_word},
         DeviceSpan<W>{reinterpret_cast<W*>(to.maps.data), to.maps.size / in_word});
 }
@@ -131,7 +123,7 @@ void check_activations(cudaStream_t stream, DeviceSpan<const ForwardReport> repo
                        DeviceSpan<std::uint32_t> found) {
     GX_EXPECT(report.size == 1 && found.size == 1 && counts.size == activations.size,
               "a report, and a count for each activation");
-    launch("check activations", {256, elementwise_threads, stream}, check_kernel<E>, report, images,
+    launch("check activations", {256, grid_threads, stream}, check_kernel<E>, report, images,
            activations, arena, norms, found, counts);
     launch("activations were checked", {1, 1, stream}, found_kernel, report, found);
 }

@@ -18,7 +18,6 @@ using gx::detail::optimizer::LarsRule;
 using gx::detail::optimizer::power;
 using gx::detail::optimizer::SgdRule;
 
-constexpr unsigned update_threads = 256, update_blocks_max = 4096;
 constexpr int exponents = 254;  // of finite numbers
 constexpr int lowest_bit = -298, top_word = norm_words - 2, bad_word = norm_words - 1;
 
@@ -311,12 +310,10 @@ GX_KERNEL clip_kernel(DeviceSpan<const unsigned long long> words, float max_norm
     if (factor < 1) step[0].unscale = static_cast<float>(unscale * factor);
 }
 
-LaunchShape shape_of(cudaStream_t stream, std::int64_t pieces) {
-    return {static_cast<unsigned>(std::min<std::int64_t>(pieces, update_blocks_max)),
-            update_threads, stream};
-}
-constexpr std::int64_t blocks_for(std::int64_t threads) {
-    return (threads + update_threads - 1) / update_threads;
+/// A block for each piece.
+LaunchShape shape_of_pieces(cudaStream_t stream, std::int64_t pieces) {
+    return {static_cast<unsigned>(std::min<std::int64_t>(pieces, grid_blocks_max)), grid_threads,
+            stream};
 }
 void expect_lengths(const UpdateVectors& v, std::int64_t state) {
     GX_EXPECT(v.step.size == 1, "one step of an update");
@@ -364,7 +361,7 @@ void sgd(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> mo
          DeviceSpan<const float> decays, const SgdStep& step) {
     expect_lengths(vectors, momentum.size);
     const auto run = [&](auto kernel) {
-        launch("sgd", shape_of(stream, vectors.pieces.size), kernel, vectors.pieces, decays,
+        launch("sgd", shape_of_pieces(stream, vectors.pieces.size), kernel, vectors.pieces, decays,
                vectors.step, SgdRule{1, 0, step.momentum, 0}, vectors.parameters, vectors.gradients,
                momentum);
     };
@@ -392,8 +389,8 @@ void run_adam(const char* name, cudaStream_t stream, const UpdateVectors& vector
               DeviceSpan<const float> decays, const AdamStep& step, auto kernel) {
     expect_lengths(vectors, m.size);
     expect_lengths(vectors, v.size);
-    launch(name, shape_of(stream, vectors.pieces.size), kernel, vectors.pieces, rates, decays,
-           vectors.step, rule_of(step), vectors.parameters, vectors.gradients, m, v);
+    launch(name, shape_of_pieces(stream, vectors.pieces.size), kernel, vectors.pieces, rates,
+           decays, vectors.step, rule_of(step), vectors.parameters, vectors.gradients, m, v);
 }
 }  // namespace
 
@@ -408,27 +405,28 @@ void adamw(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> 
 
 void begin_average(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> average) {
     expect_lengths(vectors, average.size);
-    launch("begin average", shape_of(stream, vectors.pieces.size), begin_average_kernel,
+    launch("begin average", shape_of_pieces(stream, vectors.pieces.size), begin_average_kernel,
            vectors.pieces, vectors.step, DeviceSpan<const float>(vectors.parameters), average);
 }
 void move_average(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> average,
                   float decay) {
     expect_lengths(vectors, average.size);
-    launch("move average", shape_of(stream, vectors.pieces.size), move_average_kernel,
+    launch("move average", shape_of_pieces(stream, vectors.pieces.size), move_average_kernel,
            vectors.pieces, vectors.step, decay, DeviceSpan<const float>(vectors.parameters),
            average);
 }
 
 void add_squared_norms(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                        DeviceSpan<const float> values, DeviceSpan<unsigned long long> words) {
-    launch("squared norms", shape_of(stream, pieces.size), squared_norms_kernel, pieces, values,
-           words);
+    launch("squared norms", shape_of_pieces(stream, pieces.size), squared_norms_kernel, pieces,
+           values, words);
 }
 
 void add_squared_sum(cudaStream_t stream, DeviceSpan<const UpdatePiece> pieces,
                      DeviceSpan<const float> values, DeviceSpan<unsigned long long> words) {
     GX_EXPECT(words.size == norm_words, "the words of one sum");
-    launch("squared sum", shape_of(stream, pieces.size), squared_sum_kernel, pieces, values, words);
+    launch("squared sum", shape_of_pieces(stream, pieces.size), squared_sum_kernel, pieces, values,
+           words);
 }
 
 void clip_step(cudaStream_t stream, DeviceSpan<const unsigned long long> words, float max_norm,
@@ -442,18 +440,18 @@ void store_norms(cudaStream_t stream, DeviceSpan<const Flag> adapts,
     GX_EXPECT(words.size == norms.size &&
                   (adapts.size == 0 || norms.size == 2 * norm_words * adapts.size),
               "two sums of each parameter, or one where none adapts");
-    launch("store norms", shape_of(stream, blocks_for(norms.size / norm_words)), store_norms_kernel,
-           adapts, words, norms);
+    launch("store norms", grid_for(stream, norms.size / norm_words), store_norms_kernel, adapts,
+           words, norms);
 }
 void sum_norms(cudaStream_t stream, DeviceSpan<const double> all, DeviceSpan<double> sums) {
     GX_EXPECT(sums.size == 0 || all.size % sums.size == 0, "as many norms of each rank");
-    launch("sum norms", shape_of(stream, blocks_for(sums.size)), sum_norms_kernel, all, sums);
+    launch("sum norms", grid_for(stream, sums.size), sum_norms_kernel, all, sums);
 }
 void load_norms(cudaStream_t stream, DeviceSpan<const double> norms,
                 DeviceSpan<unsigned long long> words) {
     GX_EXPECT(words.size == norms.size && norms.size % (2 * norm_words) == 0,
               "two sums of each parameter");
-    launch("load norms", shape_of(stream, blocks_for(norms.size)), load_norms_kernel, norms, words);
+    launch("load norms", grid_for(stream, norms.size), load_norms_kernel, norms, words);
 }
 
 void load_sum(cudaStream_t stream, DeviceSpan<const double> norms,
@@ -472,14 +470,14 @@ void lars_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                   parameter_words.size == adapts.size * norm_words &&
                   gradient_words.size == adapts.size * norm_words,
               "norms, rates and decays of every parameter");
-    launch("lars rates", shape_of(stream, blocks_for(adapts.size)), lars_rates_kernel, adapts,
-           parameter_words, gradient_words, update, step, rates, decays);
+    launch("lars rates", grid_for(stream, adapts.size), lars_rates_kernel, adapts, parameter_words,
+           gradient_words, update, step, rates, decays);
 }
 
 void lars(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> momentum,
           DeviceSpan<const float> rates, DeviceSpan<const float> decays, const LarsStep& step) {
     expect_lengths(vectors, momentum.size);
-    launch("lars", shape_of(stream, vectors.pieces.size), lars_kernel, vectors.pieces, rates,
+    launch("lars", shape_of_pieces(stream, vectors.pieces.size), lars_kernel, vectors.pieces, rates,
            decays, vectors.step, LarsRule{1, 0, step.momentum, 0}, vectors.parameters,
            vectors.gradients, momentum);
 }
@@ -491,7 +489,7 @@ void add_squared_updates(cudaStream_t stream, const UpdateVectors& vectors,
     expect_lengths(vectors, v.size);
     AdamRule rule = rule_of(step.moments);
     rule.decay = step.weight_decay;
-    launch("squared updates", shape_of(stream, vectors.pieces.size), squared_updates_kernel,
+    launch("squared updates", shape_of_pieces(stream, vectors.pieces.size), squared_updates_kernel,
            vectors.pieces, vectors.step, rule, DeviceSpan<const float>(vectors.parameters),
            vectors.gradients, m, v, words);
 }
@@ -506,8 +504,8 @@ void lamb_rates(cudaStream_t stream, DeviceSpan<const Flag> adapts,
                   parameter_words.size == adapts.size * norm_words &&
                   update_words.size == adapts.size * norm_words,
               "norms, rates and decays of every parameter");
-    launch("lamb rates", shape_of(stream, blocks_for(adapts.size)), lamb_rates_kernel, adapts,
-           parameter_words, update_words, update, step.weight_decay, step.max_ratio, rates, decays);
+    launch("lamb rates", grid_for(stream, adapts.size), lamb_rates_kernel, adapts, parameter_words,
+           update_words, update, step.weight_decay, step.max_ratio, rates, decays);
 }
 
 void lamb(cudaStream_t stream, const UpdateVectors& vectors, DeviceSpan<float> m,

@@ -1,8 +1,6 @@
 // Average pooling: a thread has a pack of channels of one pixel that it writes.
 #include <gx/cuda/layer_kernels.hpp>
 
-#include <algorithm>  // min
-
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/cuda/kernel.hpp>    // GX_KERNEL, launch
 
@@ -163,11 +161,6 @@ void with_packs(const PoolShape& shape, Body body) {
     if (shape.input.channels % 8 == 0) body.template operator()<8>();
     else body.template operator()<1>();
 }
-LaunchShape shape_of(cudaStream_t stream, std::int64_t threads) {
-    const std::int64_t blocks = (threads + elementwise_threads - 1) / elementwise_threads;
-    return {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-            elementwise_threads, stream};
-}
 
 }  // namespace
 
@@ -176,7 +169,7 @@ void average_pool(cudaStream_t stream, const PoolShape& shape,
                   DeviceSpan<const typename E::storage> x, DeviceSpan<typename E::storage> y) {
     expect_pooled(shape, x.size, y.size);
     with_packs(shape, [&]<int V> {
-        launch("average pool", shape_of(stream, y.size / V), average_pool_kernel<E, V>,
+        launch("average pool", grid_for(stream, y.size / V), average_pool_kernel<E, V>,
                pooling_of<V>(shape), packs<E, V>(x), packs<E, V>(y));
     });
 }
@@ -186,7 +179,7 @@ void average_pool_backward(cudaStream_t stream, const PoolShape& shape,
                            DeviceSpan<typename E::storage> dx) {
     expect_pooled(shape, dx.size, dy.size);
     with_packs(shape, [&]<int V> {
-        launch("gradient of an average pool", shape_of(stream, dx.size / V),
+        launch("gradient of an average pool", grid_for(stream, dx.size / V),
                average_pool_gradient_kernel<E, V>, pooling_of<V>(shape), packs<E, V>(dy),
                packs<E, V>(dx));
     });

@@ -1,8 +1,7 @@
 // Blocks of integers with one step: what Quantized sends and receives.
 #include <gx/cuda/kernels.hpp>
 
-#include <algorithm>  // min
-#include <bit>        // bit_cast
+#include <bit>  // bit_cast
 
 #include <gx/core/contract.hpp>           // GX_EXPECT
 #include <gx/cuda/kernel.hpp>             // GX_KERNEL, launch
@@ -16,7 +15,8 @@ namespace {
 template <int Bits>
 using Rounding = gx::detail::quantized::BlockRounding<Bits>;
 constexpr unsigned block_values = Rounding<8>::block_values;
-static_assert(block_values == reduction_threads, "a thread for each value of a block");
+static_assert(block_values == reduction_threads && block_values == grid_threads,
+              "a thread for each value of a block");
 constexpr float quiet_nan = std::bit_cast<float>(0x7fc00000u);
 
 /// The largest of a block's values, in each thread.
@@ -111,10 +111,6 @@ GX_KERNEL average_kernel(DeviceSpan<const std::byte> messages, std::int64_t long
     }
 }
 
-LaunchShape shape_of(cudaStream_t stream, std::int64_t values) {
-    const std::int64_t blocks = (values + block_values - 1) / block_values;
-    return {static_cast<unsigned>(std::min<std::int64_t>(blocks, 4096)), block_values, stream};
-}
 template <int Bits>
 std::int64_t bytes_of(std::int64_t values) {
     return static_cast<std::int64_t>(Rounding<Bits>::bytes(static_cast<std::size_t>(values)));
@@ -132,14 +128,14 @@ void quantize(cudaStream_t stream, DeviceSpan<const std::uint64_t> gradient,
               DeviceSpan<std::byte> out) {
     GX_EXPECT(gradient.size == 1, "one number of a gradient");
     GX_EXPECT(out.size == bytes_of<Bits>(values.size), "a message of bytes(values) bytes");
-    launch("quantize", shape_of(stream, values.size), quantize_kernel<Bits>, gradient, values,
+    launch("quantize", grid_for(stream, values.size), quantize_kernel<Bits>, gradient, values,
            offset, draws, out);
 }
 template <int Bits>
 void dequantize(cudaStream_t stream, DeviceSpan<const std::byte> message,
                 DeviceSpan<float> values) {
     GX_EXPECT(message.size == bytes_of<Bits>(values.size), "a message of bytes(values) bytes");
-    launch("dequantize", shape_of(stream, values.size), dequantize_kernel<Bits>, message, values);
+    launch("dequantize", grid_for(stream, values.size), dequantize_kernel<Bits>, message, values);
 }
 template <int Bits>
 void average_quantized(cudaStream_t stream, DeviceSpan<const std::byte> messages,
@@ -147,7 +143,7 @@ void average_quantized(cudaStream_t stream, DeviceSpan<const std::byte> messages
     GX_EXPECT(ranks > 0 && bytes_of<Bits>(chunk.size) <= longest &&
                   messages.size >= (ranks - 1) * longest + bytes_of<Bits>(chunk.size),
               "a message of the chunk from each rank");
-    launch("average messages", shape_of(stream, chunk.size), average_kernel<Bits>, messages,
+    launch("average messages", grid_for(stream, chunk.size), average_kernel<Bits>, messages,
            longest, ranks, chunk);
 }
 

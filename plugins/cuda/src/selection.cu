@@ -17,7 +17,8 @@ namespace {
 
 constexpr int digits = 256;  // of 8 bits
 constexpr std::int64_t blocks_max = 256;
-static_assert(digits == reduction_threads && blocks_max == reduction_threads);
+static_assert(digits == reduction_threads && blocks_max == reduction_threads &&
+              reduction_threads == grid_threads);
 
 /// Scratch memory of a selection.
 struct Selection {
@@ -146,10 +147,8 @@ GX_KERNEL finish_sums_kernel(DeviceSpan<const float> loss_scale, float ranks,
     }
 }
 
-LaunchShape shape_of(cudaStream_t stream, std::int64_t count, int of_a_thread = 1) {
-    const std::int64_t each = std::int64_t{reduction_threads} * of_a_thread;
-    return {static_cast<unsigned>(std::min((count + each - 1) / each, blocks_max)),
-            reduction_threads, stream};
+LaunchShape shape_of_four(cudaStream_t stream, std::int64_t count) {
+    return grid_for(stream, (count + 3) / 4, blocks_max);
 }
 
 void clear(cudaStream_t stream, DeviceSpan<std::uint32_t> words) {
@@ -170,7 +169,7 @@ void choose_largest(cudaStream_t stream, DeviceSpan<const float> loss_scale,
     GX_EXPECT(values.size == after.size && before.size == after.size && after.size < 1ll << 32,
               "values and residuals have one length, below 2^32");
     GX_EXPECT(chosen.size <= after.size, "at most all values are chosen");
-    const LaunchShape shape = shape_of(stream, after.size, 4);
+    const LaunchShape shape = shape_of_four(stream, after.size);
     launch("add residual", shape, add_residual_kernel, loss_scale, values, before, after);
     if (chosen.size == 0) return;
     const Selection s = selection(scratch);
@@ -197,9 +196,9 @@ void add_indexed(cudaStream_t stream, int ranks, DeviceSpan<const float> loss_sc
     fill(stream, bucket, 0.0f);
     const std::int64_t each = all.size / ranks;
     for (int r = 0; r < ranks; ++r)
-        launch("add entries", shape_of(stream, each), add_indexed_kernel,
+        launch("add entries", grid_for(stream, each, blocks_max), add_indexed_kernel,
                all.subspan(r * each, each), bucket, beyond);
-    launch("mean of entries", shape_of(stream, bucket.size, 4), finish_sums_kernel, loss_scale,
+    launch("mean of entries", shape_of_four(stream, bucket.size), finish_sums_kernel, loss_scale,
            static_cast<float>(ranks), beyond, bucket);
 }
 

@@ -1,8 +1,6 @@
 // Images, weights and their gradient in blocks of 2 x 2 pixels.
 #include "space_to_depth.hpp"
 
-#include <algorithm>  // min
-
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/core/element.hpp>   // fp16, bf16
 
@@ -85,11 +83,6 @@ GX_KERNEL gradient_from_blocks_kernel(SpaceToDepth s, DeviceSpan<const typename 
         if (const std::int64_t at = weight_at(s, i); at >= 0) gradient[at] = decoded<E>(from[i]);
 }
 
-LaunchShape shape_of(cudaStream_t stream, std::int64_t threads) {
-    const std::int64_t blocks = (threads + elementwise_threads - 1) / elementwise_threads;
-    return {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-            elementwise_threads, stream};
-}
 void expect_blocks(const SpaceToDepth& s, int images, std::int64_t from, std::int64_t to) {
     GX_EXPECT(from == std::int64_t{images} * s.channels * s.height * s.width,
               "images or pixels are as many as the shape says");
@@ -108,7 +101,7 @@ template <class E>
 void pack_blocks(cudaStream_t stream, const SpaceToDepth& s, int images,
                  DeviceSpan<const float> from, DeviceSpan<typename E::storage> to) {
     expect_blocks(s, images, from.size, to.size);
-    launch("pack blocks", shape_of(stream, to.size / in_pack), pack_blocks_kernel<E>, s, images,
+    launch("pack blocks", grid_for(stream, to.size / in_pack), pack_blocks_kernel<E>, s, images,
            from, packs<E, in_pack>(to));
 }
 template <class E>
@@ -117,7 +110,7 @@ void pack_blocks_of_pixels(cudaStream_t stream, const SpaceToDepth& s, int image
                            DeviceSpan<typename E::storage> to) {
     expect_blocks(s, images, pixels.size, to.size);
     GX_EXPECT(values.size == std::int64_t{s.channels} * 256, "256 values a channel");
-    launch("pack blocks of pixels", shape_of(stream, to.size / in_pack),
+    launch("pack blocks of pixels", grid_for(stream, to.size / in_pack),
            pack_pixel_blocks_kernel<E>, s, images, pixels, values, packs<E, in_pack>(to));
 }
 template <class E>
@@ -125,14 +118,14 @@ void weights_to_blocks(cudaStream_t stream, const SpaceToDepth& s,
                        DeviceSpan<const typename E::storage> weight,
                        DeviceSpan<typename E::storage> to) {
     expect_weights(s, weight.size, to.size);
-    launch("weights to blocks", shape_of(stream, to.size), weights_to_blocks_kernel<E>, s, weight,
+    launch("weights to blocks", grid_for(stream, to.size), weights_to_blocks_kernel<E>, s, weight,
            to);
 }
 template <class E>
 void gradient_from_blocks(cudaStream_t stream, const SpaceToDepth& s,
                           DeviceSpan<const typename E::storage> from, DeviceSpan<float> gradient) {
     expect_weights(s, gradient.size, from.size);
-    launch("gradient from blocks", shape_of(stream, from.size), gradient_from_blocks_kernel<E>, s,
+    launch("gradient from blocks", grid_for(stream, from.size), gradient_from_blocks_kernel<E>, s,
            from, gradient);
 }
 

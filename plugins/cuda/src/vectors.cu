@@ -73,11 +73,7 @@ void copy_bytes(cudaStream_t stream, const void* from, std::int64_t from_bytes, 
 void swap_if(cudaStream_t stream, DeviceSpan<const Flag> condition, DeviceSpan<float> a,
              DeviceSpan<float> b) {
     GX_EXPECT(condition.size == 1 && a.size == b.size, "one condition and vectors of one length");
-    const std::int64_t blocks = (a.size + elementwise_threads - 1) / elementwise_threads;
-    launch("swap if",
-           {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-            elementwise_threads, stream},
-           swap_if_kernel, condition, a, b);
+    launch("swap if", grid_for(stream, a.size), swap_if_kernel, condition, a, b);
 }
 template <class T>
 void fill(cudaStream_t stream, DeviceSpan<T> to, T value) {
@@ -90,11 +86,8 @@ void normalise(cudaStream_t stream, PixelShape shape, ImageLayout layout,
     GX_EXPECT(pixels.size == shape.images * shape.channels * shape.pixels && to.size == pixels.size,
               "pixels and images are as many as the shape says");
     GX_EXPECT(values.size == std::int64_t{shape.channels} * 256, "256 values a channel");
-    const std::int64_t blocks = (to.size + elementwise_threads - 1) / elementwise_threads;
-    launch("normalise",
-           {static_cast<unsigned>(std::min<std::int64_t>(blocks, elementwise_blocks_max)),
-            elementwise_threads, stream},
-           normalise_kernel<E>, shape, layout, pixels, values, to);
+    launch("normalise", grid_for(stream, to.size), normalise_kernel<E>, shape, layout, pixels,
+           values, to);
 }
 
 template void copy(cudaStream_t, DeviceSpan<const float>, DeviceSpan<float>);

@@ -44,6 +44,16 @@ struct LaunchShape {
     cudaStream_t stream = nullptr;
 };
 
+inline constexpr unsigned grid_threads = 256, grid_blocks_max = 4096;
+
+/// A thread for each of `count` elements, in blocks of grid_threads, of which there are at most
+/// `blocks_max`: a kernel that begins at global_thread() goes on in strides of all_threads().
+[[nodiscard]] constexpr LaunchShape grid_for(cudaStream_t stream, std::int64_t count,
+                                             std::int64_t blocks_max = grid_blocks_max) {
+    const std::int64_t blocks = (count + grid_threads - 1) / grid_threads;
+    return {static_cast<unsigned>(blocks < blocks_max ? blocks : blocks_max), grid_threads, stream};
+}
+
 template <class T>
 [[nodiscard]] constexpr bool has_size(const DeviceSpan<T>& memory) {
     return memory.size >= 0;
