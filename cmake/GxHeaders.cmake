@@ -90,9 +90,8 @@ function(gx_compiled_library name target base implementations)
     list(APPEND sources ${source})
   endforeach()
   add_library(gx_compiled_${name} STATIC ${sources})
-  # Four folders to a source: much of the time goes into the headers that they share.
-  set_target_properties(gx_compiled_${name} PROPERTIES EXPORT_NAME compiled_${name}
-                        UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+  set_target_properties(gx_compiled_${name} PROPERTIES EXPORT_NAME compiled_${name})
+  gx_compile_together(gx_compiled_${name})
   target_compile_definitions(gx_compiled_${name} PUBLIC GX_COMPILED)
   if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT GX_SANITIZE)
     target_compile_options(gx_compiled_${name} PRIVATE -O2)  # built once and used by all tests
