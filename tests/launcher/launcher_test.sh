@@ -36,6 +36,13 @@ expect "a row and the matrix" 2 "choose one: --matrix, --row NAME" "$gx" test --
 expect "a seed that is no number" 2 "--seed: 'one' is neither a whole number nor random" \
     "$gx" test --seed one
 expect "a filter that is no regular expression" 2 "'[' is not a regex" "$gx" test --filter '['
+expect "a misspelt option of a program, before it is built" 2 \
+    "unknown option '--hold-ot'. Did you mean '--hold-out'? ./gx predict --options lists them" \
+    "$gx" predict --hold-ot=3
+expect "one of a benchmark" 2 "Did you mean '--sizes'? ./gx bench reduce --options lists them" \
+    "$gx" bench reduce --size 3
+expect "one of the demo on processes" 2 "unknown option '--nope'. ./gx demo --options lists them" \
+    "$gx" demo --world mpi --nope
 expect "doctor takes no other option" 2 "unknown option '--fix'" "$gx" doctor --fix
 
 "$gx" doctor --json doctor.json >doctor.txt
