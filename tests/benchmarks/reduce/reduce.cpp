@@ -118,8 +118,8 @@ std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, 
     const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     std::vector<std::string> command;
     if (mpi == "openmpi") {
-        command = {"/usr/bin/mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to",
-                   fits ? "core" : "none"};
+        command = {"/usr/bin/mpirun.openmpi", "--quiet",   "--allow-run-as-root",
+                   "--oversubscribe",         "--bind-to", fits ? "core" : "none"};
         if (!fits) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
     } else if (mpi == "mpich") {
         command = {"/usr/bin/mpiexec.mpich"};
