@@ -113,7 +113,7 @@ TEST(FusedScaling, SendsWhatIsScaledOnce) {
     FusedScaling scaling;
     scaling.reserve(ring);
     const MeanFactors half{0.5f, 0.25f};
-    const std::vector<float> received{10.0f};
+    std::vector<float> received{10.0f};
     for (int turn = 0; turn < 2; ++turn) {
         std::vector<float> values{1, 2, 3};
         scaling.begin(ring, 0);
@@ -129,6 +129,18 @@ TEST(FusedScaling, SendsWhatIsScaledOnce) {
         scaling.end(half, values);
         EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "others are copies";
     }
+}
+TEST(FusedScaling, AddsToWhatWasReceived) {
+    const gx::collective::RecursiveDoubling swaps(2);
+    FusedScaling scaling;
+    scaling.reserve(swaps);
+    const MeanFactors half{0.5f, 0.25f};
+    std::vector<float> values{1, 2}, received{10, 20};
+    scaling.begin(swaps, 1);
+    scaling.send(swaps.exchange(1, 0), half, values);
+    EXPECT_EQ(values, (std::vector<float>{0.5f, 1}));
+    scaling.add(swaps.exchange(1, 0), 0, half, received, values);
+    EXPECT_EQ(values, (std::vector<float>{2.625f, 5.25f}));
 }
 /// Rank 0 of 2 sends chunk 1, receives chunks 0 and 1 in one message, and then chunk 1 alone.
 struct Uneven {
@@ -151,9 +163,11 @@ TEST(FusedScaling, OfAMessageWhoseChunksAreNotAlike) {
     scaling.begin(Uneven(), 0);
     scaling.send(Uneven::exchange(0, 0), half, values);
     EXPECT_EQ(values, (std::vector<float>{8, 8, 4, 4}));
-    scaling.add(Uneven::exchange(0, 1), 1, half, std::vector<float>(4, 4.0f), values);
+    std::vector<float> received(4, 4.0f);
+    scaling.add(Uneven::exchange(0, 1), 1, half, received, values);
     EXPECT_EQ(values, (std::vector<float>{2, 2, 8, 8})) << "chunk 0 is whole, chunk 1 was scaled";
-    scaling.add(Uneven::exchange(0, 2), 2, half, std::vector<float>(2, 4.0f), values);
+    received.resize(2);
+    scaling.add(Uneven::exchange(0, 2), 2, half, received, values);
     EXPECT_EQ(values, (std::vector<float>{2, 2, 3, 3}));
 }
 /// A chain of sums to the last rank, and copies around the ring that end there again. prove() is

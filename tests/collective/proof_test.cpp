@@ -147,10 +147,18 @@ struct Swap {
     [[nodiscard]] constexpr int chunks() const { return 1; }
     [[nodiscard]] constexpr int steps() const { return 1; }
     [[nodiscard]] constexpr Exchange exchange(int rank, int) const {
-        return {1 - rank, 0, 1 - rank, 0, Combine::add};
+        return {1 - rank, 0, 1 - rank, 0, rank == 0 ? Combine::add : Combine::add_to_received};
     }
 };
 static_assert(gx::collective::is_all_reduce(Swap{}));
+
+/// Of two NaNs each keeps its own.
+struct BothAdd : Swap {
+    [[nodiscard]] constexpr Exchange exchange(int rank, int) const {
+        return {1 - rank, 0, 1 - rank, 0, Combine::add};
+    }
+};
+static_assert(gx::collective::prove_all_reduce(BothAdd{}).flaw == Flaw::sums_in_two_orders);
 
 /// Two ranks that both only copy: each ends with the other's.
 struct Trade : Swap {

@@ -191,6 +191,7 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"BiasedRounding", "bias", without_pipeline<StochasticRounding<R, true>>(), world,
          unbiased},
         {"HideOverflow", "overflow", without_pipeline<HideOverflow<R>>(), world, overflow},
+        {"KeepOwnNan", "overflow", without_pipeline<KeepOwnNan<R>>(), world, overflow},
         {"HideLossOfAllValues", "overflow", without_pipeline<HideLossOfAllValues<R>>(), world,
          overflow},
         {"HideOverflowOfFeedback", "overflow", without_pipeline<HideOverflow<ErrorFeedback<R>>>(),

@@ -6,10 +6,14 @@
 
 namespace gx {
 
+/// Both sums are rounded to the wire's element, and have one value; of two NaNs the first operand
+/// stays. So where two ranks swap sums of a chunk, one of them adds to what it received.
 enum class Combine : unsigned char {
-    add,  ///< mine = mine + received, rounded to the wire's element
-    copy  ///< mine = received
+    add,              ///< mine = mine + received
+    add_to_received,  ///< mine = received + mine; costs a copy of it
+    copy              ///< mine = received
 };
+[[nodiscard]] constexpr bool adds(Combine c) { return c != Combine::copy; }
 
 /// Destination and chunk sent, source and chunk received, and how it is combined. Rank -1: none.
 /// A message may hold several consecutive chunks: `chunks` of them, from the one given.

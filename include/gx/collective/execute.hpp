@@ -127,6 +127,10 @@ public:
         if constexpr (Element<E>) {
             if (now_.combine == Combine::add)
                 return launch(queue, kernels::Accumulate<E>{}, in, mine);
+            if (now_.combine == Combine::add_to_received) {
+                launch(queue, kernels::Accumulate<E>{}, ViewIn<const storage, M>(mine), in_);
+                return launch(queue, kernels::CopyValues<storage>{}, in, mine);
+            }
         }
         GX_EXPECT(now_.combine == Combine::copy, "bytes are copied, not added");
         launch(queue, kernels::CopyValues<storage>{}, in, mine);
@@ -135,7 +139,7 @@ public:
     template <class S>
     void combine(std::size_t k, const S& scaling) {
         if constexpr (std::same_as<S, Scaled>)
-            if (now_.from >= 0 && now_.combine == Combine::add)
+            if (now_.from >= 0 && adds(now_.combine))
                 return scaling.of_flow[k].add(now_, step_ - 1, scaling.factors, in_, flow_->data);
         combine(HostQueue{});
     }

@@ -22,6 +22,7 @@ enum class Flaw : unsigned char {
     chunk_misplaced,
     nothing_to_send,
     adds_a_copy,
+    sums_in_two_orders,
     owners_overlap,
     root_out_of_range,
     rank_not_awaited
@@ -44,6 +45,10 @@ enum class Flaw : unsigned char {
         case Flaw::chunk_misplaced: return "a chunk ends with what was another chunk";
         case Flaw::nothing_to_send: return "a chunk is sent before the rank has received it";
         case Flaw::adds_a_copy: return "a step adds in a collective that only copies";
+        case Flaw::sums_in_two_orders:
+            return "two ranks swap a chunk and each adds to its own, so that of two NaNs each "
+                   "keeps "
+                   "another: let one of them have Combine::add_to_received";
         case Flaw::owners_overlap: return "a chunk is not owned by exactly one rank";
         case Flaw::root_out_of_range: return "the root is no rank";
         case Flaw::rank_not_awaited:

@@ -1,7 +1,7 @@
 // FusedScaling: the factors of a mean, applied where an all-reduce touches its values anyhow.
 #pragma once
 
-#include <algorithm>  // fill, min
+#include <algorithm>  // copy, fill, min
 #include <cstddef>    // size_t
 #include <cstdint>    // int64_t
 #include <span>       // values
@@ -45,7 +45,8 @@ class FusedScaling {
 public:
     /// Whether the fused all-reduce `c` leaves the mean on every rank, and no sum: none ends with
     /// a copy of an unscaled sum, and nothing is added to a mean.
-    /// Cost: each rank's exchanges three times; 5 bytes for each rank and chunk.
+    /// Cost: each rank's exchanges three times; 5 bytes for each rank and chunk, and one for each of
+    ///       the chunks in messages of a step.
     template <Collective C>
     [[nodiscard]] static bool yields_mean(const C& c) {
         const auto ranks = static_cast<std::size_t>(c.ranks());
@@ -69,9 +70,9 @@ public:
             each_received(c, step, [&](int rank, const Exchange& e, int k) {
                 const std::size_t mine = place(rank, e.receive_chunk + k);
                 const char other = arrives[received++];
-                const bool adds = e.combine == Combine::add;
-                yields = yields && !(adds && (is_mean[mine] != 0 || other != 0));
-                is_mean[mine] = adds ? last[mine] == step : other;
+                const bool sums = adds(e.combine);
+                yields = yields && !(sums && (is_mean[mine] != 0 || other != 0));
+                is_mean[mine] = sums ? last[mine] == step : other;
             });
         }
         for (std::size_t i = 0; i < last.size(); ++i)
@@ -99,8 +100,8 @@ public:
     void send(const Exchange& e, MeanFactors f, std::span<float> values) {
         if (e.to >= 0) scale(e.send_chunk, e.chunks, f.before, values);
     }
-    /// Combines what `e`, of `step`, has received, where it is added.
-    void add(const Exchange& e, int step, MeanFactors f, std::span<const float> received,
+    /// Combines what `e`, of `step`, has received, where it is added. `received` may be changed.
+    void add(const Exchange& e, int step, MeanFactors f, std::span<float> received,
              std::span<float> values) {
         const int end = e.receive_chunk + e.chunks;
         const std::int64_t origin = range(values, e.receive_chunk, 1).begin;
@@ -110,9 +111,16 @@ public:
                    is_last(next, step) == completes) {
             }
             const ChunkRange r = range(values, first, next - first);
-            accumulate_scaled(received.subspan(static_cast<std::size_t>(r.begin - origin),
-                                               static_cast<std::size_t>(r.size())),
-                              {is_scaled ? 1 : f.before, completes ? f.after : 1}, part(values, r));
+            const std::span<float> mine = part(values, r),
+                                   other = part(received, {r.begin - origin, r.end - origin});
+            const float before = is_scaled ? 1 : f.before, after = completes ? f.after : 1;
+            if (e.combine == Combine::add_to_received) {
+                multiply(mine, before);
+                accumulate_scaled(mine, {1, after}, other);
+                std::copy(other.begin(), other.end(), mine.begin());
+            } else {
+                accumulate_scaled(other, {before, after}, mine);
+            }
             for (int c = first; c < next; ++c) at(is_scaled_, c) = 1;
         }
     }

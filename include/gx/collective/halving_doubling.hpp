@@ -17,8 +17,9 @@ namespace gx::collective {
 ///
 /// Order: pairs at distance 1, then 2, 4, ...; on the way to the chunk's owner "mine + received".
 ///        The bits depend on n and on where chunks are cut.
-/// Wire:  2 L steps and 2 (p - 1) / p of the data sent by each rank; a fold adds two steps and the
-///        data once more for each of its ranks.
+/// Wire:  2 L steps and 2 (p - 1) / p of the data sent by each rank; a fold adds two
+///        steps: of the ranks that it pairs, the even ones send the data once in all, the odd ones
+///        once more.
 /// Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
 ///         operations in MPICH"; near partners swap the largest halves.
 class HalvingDoubling {

@@ -34,8 +34,12 @@ template <Collective C>
         if (!is_chunk(e.receive_chunk)) return flaw(Flaw::chunk_out_of_range, e.receive_chunk);
         if (c.exchange(e.from, step).to != rank)
             return flaw(Flaw::receive_without_send, e.receive_chunk);
-        if (e.combine == Combine::add && !adds(promise))
-            return flaw(Flaw::adds_a_copy, e.receive_chunk);
+        if (adds(e.combine) && !adds(promise)) return flaw(Flaw::adds_a_copy, e.receive_chunk);
+        const Exchange peer = c.exchange(e.from, step);
+        if (adds(e.combine) && peer.combine == e.combine && e.to == e.from && peer.from == rank &&
+            e.send_chunk == e.receive_chunk && peer.send_chunk == peer.receive_chunk &&
+            peer.send_chunk == e.send_chunk)
+            return flaw(Flaw::sums_in_two_orders, e.receive_chunk);
     }
     return {};
 }

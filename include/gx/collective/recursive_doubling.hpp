@@ -11,14 +11,15 @@ namespace gx::collective {
 ///
 ///     step k < L:  swaps all of it with rank v xor 2^k, and adds
 ///
-/// The fewest steps of an all-reduce, L, of the whole data each: for data so small that the latency
+/// L steps, half of HalvingDoubling's, of the whole data each: for data so small that the latency
 /// of a step is most of its time. Other numbers of ranks are folded to p, the largest power of two
 /// below: PowerOfTwoFold.
 ///
-/// Order: pairs at distance 1, then 2, 4, ..., "mine + received" on both sides, which is one sum as
-///        addition commutes. The bits depend on n alone, not on where data is cut.
-/// Wire:  L steps and L times the data sent by each rank; a fold adds two steps, and the data once
-///        more for each of its ranks.
+/// Order: pairs at distance 1, then 2, 4, ..., what the lower one has first, on both sides. The
+///        bits depend on n alone, not on where data is cut.
+/// Wire:  L steps and L times the data sent by each rank. A fold adds two steps: of the ranks that
+///        it pairs, the even ones send the data once in all, the odd ones L + 1 times.
+/// Cost:  a pass of additions over the data in each step, and a copy of it on the upper rank.
 /// Source: Thakur, Rabenseifner and Gropp 2005, "Optimization of collective communication
 ///         operations in MPICH".
 class RecursiveDoubling {
@@ -41,9 +42,12 @@ public:
             --step;
             if (fold_.stays_out(rank)) return {};
         }
-        const int peer = fold_.real_rank(fold_.virtual_rank(rank) ^ 1 << step);
-        return {
-            .to = peer, .send_chunk = 0, .from = peer, .receive_chunk = 0, .combine = Combine::add};
+        const int v = fold_.virtual_rank(rank), peer = fold_.real_rank(v ^ 1 << step);
+        return {.to = peer,
+                .send_chunk = 0,
+                .from = peer,
+                .receive_chunk = 0,
+                .combine = (v >> step & 1) != 0 ? Combine::add_to_received : Combine::add};
     }
 
 private:

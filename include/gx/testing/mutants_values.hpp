@@ -2,10 +2,11 @@
 #pragma once
 
 #include <bit>       // bit_cast
-#include <cmath>     // isfinite
+#include <cmath>     // isfinite, isnan
 #include <concepts>  // same_as
 #include <cstdint>   // int64_t
 #include <span>      // bucket
+#include <vector>    // what a bucket was
 
 #include <gx/core/element.hpp>    // fp16
 #include <gx/testing/mutant.hpp>  // Mutant
@@ -57,6 +58,18 @@ struct HideOverflow : Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         for (float& x : bucket) x = std::isfinite(x) ? x : 0.0f;
         return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Of two NaNs each rank keeps its own.
+template <Reducer R>
+struct KeepOwnNan : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const std::vector<float> before(bucket.begin(), bucket.end());
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        for (std::size_t i = 0; i < before.size(); ++i)
+            if (std::isnan(before[i])) bucket.values[i] = before[i];
+        return report;
     }
 };
 

@@ -12,7 +12,7 @@ namespace gx::collective::detail {
 class PowerOfTwoFold {
 public:
     constexpr explicit PowerOfTwoFold(int ranks) : ranks_(ranks) {
-        GX_EXPECT(ranks > 0, "halving and doubling need at least one rank");
+        GX_EXPECT(ranks > 0, "a fold to a power of two needs at least one rank");
         while (2 << levels_ <= ranks) ++levels_;
         extra_ = ranks - (1 << levels_);
     }

@@ -49,7 +49,7 @@ public:
         for (std::size_t k = 0; k < several; ++k) origin_[first + k] = sent_origin_[message + k];
         const std::uint8_t* from = sent_.data() + message * n;
         std::uint8_t* to = counts_.data() + mine;
-        const int keeps = e.combine == Combine::add ? 1 : 0;
+        const int keeps = adds(e.combine) ? 1 : 0;
         for (std::size_t i = 0; i < several * n; ++i) {
             const int sum = keeps * to[i] + from[i];
             to[i] = static_cast<std::uint8_t>(sum < 2 ? sum : 2);

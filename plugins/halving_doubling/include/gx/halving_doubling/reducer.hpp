@@ -23,7 +23,7 @@ struct OneHalvingDoubling {
 /// bytes of a ring in 2 log2 n steps. Rank counts that are no power of two cost a fold at each end.
 ///
 /// Wire:   2 log2 p steps and 2 (p - 1) / p of the bucket, p the largest power of two within n;
-///         with a fold two steps more, and the whole bucket once more for its ranks.
+///         with a fold two steps more, and the whole bucket once for each of its ranks.
 /// Order:  collective/halving_doubling.hpp. The bits depend on the rank count and on where buckets
 ///         are cut; not on the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.

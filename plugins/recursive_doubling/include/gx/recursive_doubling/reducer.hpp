@@ -19,12 +19,12 @@ struct OneRecursiveDoubling {
 };
 }  // namespace detail::recursive_doubling
 
-/// Mean over all ranks by recursive doubling, rounded to E at every adding step: half the steps of
-/// HalvingDoubling with log2 n times the bucket in place of twice, so the quicker one for buckets
-/// of which a step takes mostly latency.
+/// Mean over all ranks by recursive doubling, rounded to E at every adding step: with n a power of
+/// two half the steps of HalvingDoubling, and log2 n times the bucket in place of twice, so the
+/// quicker one for buckets of which a step takes mostly latency.
 ///
 /// Wire:   log2 p steps and log2 p times the bucket, p the largest power of two within n; with a
-///         fold two steps more, and the whole bucket once more for its ranks.
+///         fold two steps more. See collective/recursive_doubling.hpp.
 /// Order:  collective/recursive_doubling.hpp. The bits depend on the rank count; not on where
 ///         buckets are cut, the world, timing, placement or threads.
 /// Errors: incomplete when a rank is missing; a bucket larger than reserved breaks the contract.
