@@ -117,10 +117,12 @@ std::vector<const Candidate*> nearest(const std::vector<Candidate>& candidates) 
         if (o.allowed) return {};
         if (!o.infeasible.empty()) continue;
         if (fastest == nullptr || o.total < fastest->total) fastest = &o;
-        if (cheapest == nullptr || dollars_of(o) < dollars_of(*cheapest)) cheapest = &o;
+        if (o.on_demand && (cheapest == nullptr || dollars_of(o) < dollars_of(*cheapest)))
+            cheapest = &o;
     }
     if (fastest == nullptr) return {};
-    return fastest == cheapest ? std::vector{fastest} : std::vector{fastest, cheapest};
+    return cheapest == nullptr || fastest == cheapest ? std::vector{fastest}
+                                                      : std::vector{fastest, cheapest};
 }
 
 }  // namespace gx::tools::plan

@@ -292,9 +292,12 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
                 fmt::format("--machine {} and {} are both named '{}': give one another "
                             "'name'",
                             other->second, name, machine.name.view()));
-        const bool aws = name.starts_with("p2") || name.starts_with("p3");
-        const std::string stack =
-            a.profile.empty() ? aws ? "nccl-2.10+tcp-aws" : "nccl-2.10" : a.profile;
+        const bool tcp = name.starts_with("p2") || name.starts_with("p3");
+        const bool efa = name.starts_with("p4d") || name.starts_with("p5");  // as cluster_of()
+        const std::string stack = !a.profile.empty() ? a.profile
+                                  : tcp              ? "nccl-2.10+tcp-aws"
+                                  : efa              ? "nccl-2.10+roce-100g"
+                                                     : "nccl-2.10";
         const bool stated = sim::states_network(named);
         if (stated)
             inputs.push_back({"network", true,
@@ -433,10 +436,10 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
     const auto nearest = tools::plan::nearest(candidates);
     if (!any && nearest.empty()) fmt::print("none: no candidate can run; see below\n");
     if (!nearest.empty()) {
-        fmt::print(
-            "none: every candidate breaks a limit or cannot run. Nearest are the fastest"
-            "{}:\n",
-            nearest.size() > 1 ? " and the cheapest" : ", which is the cheapest");
+        fmt::print("none: every candidate breaks a limit or cannot run. Nearest {}:\n",
+                   nearest.size() > 1                  ? "are the fastest and the cheapest"
+                   : nearest[0]->on_demand.has_value() ? "is the fastest, which is the cheapest"
+                                                       : "is the fastest; no price is known");
         for (const Candidate* o : nearest) fmt::print("{}: {}\n", line_of(*o), printable(o->why));
     }
     for (const std::string& sentence : assumed) fmt::print("{}\n", printable(sentence));

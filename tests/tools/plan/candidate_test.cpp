@@ -69,6 +69,9 @@ TEST(ParetoFront, NamesTheNearestWhereNoneIsAllowed) {
     EXPECT_EQ(names({.budget = gx::Dollars{4}}), "") << "one is allowed";
     candidates[1].infeasible = candidates[2].infeasible = "no";  // quick and between
     EXPECT_EQ(names({.budget = gx::Dollars{2}}), "cheap ");
+    for (Candidate& o : candidates) o.on_demand.reset();
+    EXPECT_EQ(names({.deadline = gx::Nanoseconds(1)}), "cheap ")
+        << "the fastest; no price is known";
     candidates[0].infeasible = candidates[3].infeasible = "no";
     EXPECT_EQ(names({.budget = gx::Dollars{2}}), "") << "none runs";
 }

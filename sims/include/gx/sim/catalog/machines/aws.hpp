@@ -12,8 +12,8 @@
 //         Spot: one later listing for p2 and p3.2xlarge; p3.16xlarge is 66 % below on demand, as
 //         the slides of "ImageNet in 18 minutes" of 2018 have it; others unknown.
 //         p4d and p5: GPUs, memory and rates as AWS's page on Capacity Blocks of 2024 has them,
-//         where they cost 14.75 and 39.33; on demand p4d's of 2020 to 2026, and p5's at its launch
-//         in July 2023 (nextplatform.com), which was lowered since, by how much reports differ.
+//         where they cost 14.75 and 39.33; on demand from a listing of November 2026 (github.com/
+//         datareceipts/data-receipts), behind AWS's reductions of June 2025: 32.77 and 98.32 before.
 //         Where PCIe switches and NICs are is not published; the wiring is an assumption.
 namespace gx::sim::machine {
 
@@ -131,10 +131,10 @@ using namespace gx::literals;
                   .gpu = a100_40gb(),
                   .gpus = 8,
                   .nic_line_rate = 100_Gbps,
-                  .price = {32.77},
+                  .price = {21.96},
                   .nics = 4,
                   .host_memory = 1152_GiB,
-                  .price_date = "us-east-1; spot unknown"};
+                  .price_date = "us-east-1, November 2026; spot unknown"};
     Wiring& w = m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
     wiring::nics_under_switches(w, 1, wiring::pcie3_x16);
     wiring::nvswitch(w, wiring::a100_ports);
@@ -146,12 +146,13 @@ using namespace gx::literals;
                   .gpu = h100(),
                   .gpus = 8,
                   .nic_line_rate = 400_Gbps,
-                  .price = {98.32},
+                  .price = {55.04},
                   .nics = 8,
                   .host_memory = 2048_GiB,
-                  .price_date = "us-east-1, July 2023, lowered since; spot unknown"};
+                  .price_date = "us-east-1, November 2026; spot unknown"};
     Wiring& w = m.wiring = wiring::grouped(
         {.per_switch = 1, .pcie = wiring::pcie5_x16, .socket_link = wiring::amd_zen});
+    w.peer_penalty = 1;
     wiring::nics_under_switches(w, 1, wiring::pcie5_x16);
     wiring::nvswitch(w, wiring::h100_ports);
     return m;
