@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>  // reads it back
 #include <rapidcheck/gtest.h>
 
+#include <gx/io/utf8.hpp>  // utf8_prefix
+
 TEST(JsonText, EscapesWhatJsonCannotHold) {
     EXPECT_EQ(gx::json_quoted("a\"b\\c\n"), R"("a\"b\\c\u000a")");
     EXPECT_EQ(gx::json_quoted(""), "\"\"");
@@ -22,6 +24,18 @@ TEST(JsonText, ReplacesWhatIsNotUtf8) {
     EXPECT_EQ(gx::json_quoted("\xf0\x9f\x98\x80"), "\"\xf0\x9f\x98\x80\"");
 }
 
+TEST(Utf8, APrefixEndsBehindAWholeCharacter) {
+    using gx::detail::utf8_prefix;
+    EXPECT_EQ(utf8_prefix("caf\xc3\xa9", 5), "caf\xc3\xa9");
+    EXPECT_EQ(utf8_prefix("caf\xc3\xa9", 4), "caf") << "not half of a character";
+    EXPECT_EQ(utf8_prefix("ab\xff"
+                          "c",
+                          9),
+              "ab")
+        << "up to what is no character";
+    EXPECT_EQ(utf8_prefix("", 3), "");
+    EXPECT_EQ(utf8_prefix("a", 0), "");
+}
 TEST(JsonText, HasNoInfinity) {
     EXPECT_EQ(gx::json_number(std::numeric_limits<double>::infinity()), "null");
     EXPECT_EQ(gx::json_number(0.1), "0.1");

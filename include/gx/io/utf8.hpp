@@ -1,4 +1,4 @@
-// utf8_character: the bytes of the next character, where text is UTF-8.
+// utf8_character, utf8_prefix: the next character of text, where it is UTF-8, and the first ones.
 #pragma once
 
 #include <cstddef>      // size_t
@@ -24,6 +24,15 @@ namespace gx::detail {
     constexpr std::uint32_t least[]{0, 0, 0x80, 0x800, 0x10000};
     const bool surrogate = c >= 0xd800 && c <= 0xdfff;
     return c < least[bytes] || surrogate || c > 0x10ffff ? 0 : bytes;
+}
+
+/// The most characters that `text` begins with in at most so many bytes.
+[[nodiscard]] constexpr std::string_view utf8_prefix(std::string_view text, std::size_t bytes) {
+    std::size_t end = 0;
+    for (std::size_t next = utf8_character(text); next > 0 && end + next <= bytes;
+         next = utf8_character(text.substr(end)))
+        end += next;
+    return text.substr(0, end);
 }
 
 }  // namespace gx::detail

@@ -69,10 +69,12 @@ TEST(MachineLimits, ANameIsTextThatCanBePrinted) {
                 HasSubstr("line 3: field 'name' holds a control character"));
 }
 TEST(MachineLimits, AFabricIsNoLargerThanMemory) {
-    const auto cluster = [](const std::string& fabric) -> std::string {
+    const auto cluster = [](const std::string& fabric, int machines = 2) -> std::string {
         try {
-            (void)gx::sim::read_cluster(
-                R"({"machine": "DGX-1V", "machines": 2, "fabric": {)" + fabric + "}}", "c.json");
+            (void)gx::sim::read_cluster(R"({"machine": "DGX-1V", "machines": )" +
+                                            std::to_string(machines) + R"(, "fabric": {)" + fabric +
+                                            "}}",
+                                        "c.json");
         } catch (const gx::Error& e) {
             return e.what();
         }
@@ -86,6 +88,9 @@ TEST(MachineLimits, AFabricIsNoLargerThanMemory) {
         EXPECT_THAT(cluster(fabric), HasSubstr("c.json: line 1: field 'fabric' has ")) << fabric;
     EXPECT_THAT(cluster(R"("kind": "leaf_spine", "spines": 1000000, "oversubscription": 1000)"),
                 HasSubstr("'fabric' leaves 50 bytes per second to an uplink: expected 1000 or "));
+    EXPECT_THAT(cluster(R"("kind": "leaf_spine", "spines": 1000000, "oversubscription": 1000)", 1),
+                HasSubstr("to an uplink"))
+        << "a plan takes several of it";
     EXPECT_THAT(cluster(R"("kind": "leaf_spine", "oversubscription": 1e300)"),
                 HasSubstr("field 'fabric.oversubscription' is 1e300: expected 0.01 to 1000"));
 }

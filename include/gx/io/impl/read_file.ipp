@@ -23,6 +23,7 @@ GX_DECL std::string read_file(const std::filesystem::path& file, std::size_t byt
         if (text.size() > bytes_most)
             refuse("is longer than " + std::to_string(bytes_most) + " bytes. Name a shorter one.");
     }
+    if (in.bad()) refuse("cannot be read to its end: the system reports an error.");
     return text;
 }
 

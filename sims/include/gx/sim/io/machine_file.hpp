@@ -8,6 +8,7 @@
 
 #include <gx/io/json_value.hpp>             // read_json
 #include <gx/io/read_file.hpp>              // read_file
+#include <gx/io/utf8.hpp>                   // utf8_prefix
 #include <gx/sim/catalog/find_machine.hpp>  // find_machine
 #include <gx/sim/io/machine_json.hpp>       // read_machine, read_cluster
 #include <gx/sim/io/nccl_topology.hpp>      // machine_from_nccl_xml
@@ -26,7 +27,7 @@ namespace gx::sim {
     if (!json && !xml) return find_machine(name_or_file);
     const std::string text = read_file(path, 16 << 20);
     if (json) return read_machine(text, name_or_file);
-    std::string stem = path.stem().string().substr(0, 63);
+    std::string stem(gx::detail::utf8_prefix(path.stem().string(), 63));
     for (char& c : stem)
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // names are printed
     try {

@@ -8,6 +8,7 @@
 
 #include <gx/reflect/enum_names.hpp>      // enum_names
 #include <gx/io/nearest.hpp>              // unknown_name
+#include <gx/io/utf8.hpp>                 // utf8_prefix
 #include <gx/sim/catalog/cluster_of.hpp>  // find_machine, find_profile
 #include <gx/sim/catalog/find_gpu.hpp>    // find_gpu
 #include <gx/sim/io/json_fields.hpp>      // FieldReader, FieldWriter
@@ -132,7 +133,7 @@ void checked(const FieldReader& f, const Spec& spec) {
 
 [[nodiscard]] inline MachineSpec read_machine(FieldReader& f) {
     MachineSpec m;
-    m.name = Label(std::string_view(f.file()).substr(0, 63));  // where it has none of its own
+    m.name = Label(gx::detail::utf8_prefix(f.file(), 63));  // where it has none of its own
     f.field("name", m.name);
     m.gpu = read_gpu(f);
     describe_machine(f, m);
@@ -192,7 +193,7 @@ void checked(const FieldReader& f, const Spec& spec) {
 }
 inline void check_uplinks(const FieldReader& f, const ClusterSpec& c) {
     const Fabric& x = c.fabric;
-    if (x.kind != Fabric::Kind::leaf_spine || x.link_rate.count > 0 || c.machines == 1) return;
+    if (x.kind != Fabric::Kind::leaf_spine || x.link_rate.count > 0) return;
     const double rate =
         c.nic_rate().count * c.machine.nics * x.machines_per_leaf / x.oversubscription / x.spines;
     if (rate > 0 && rate < uplink_rate_min)
