@@ -1,6 +1,7 @@
 // gx_plan: Pareto front of time and price for a job over machines, counts, reducers and wires.
 // Run:    build/release/gx_plan --model ResNet-50 --epochs 90 --global-batch 8192 --html plan.html
 // Prints: the front, why the others are dominated, and what is assumed of the framework
+#include <algorithm>   // any_of, count_if
 #include <cstdio>      // stderr
 #include <functional>  // less
 #include <map>         // machines by name
@@ -166,6 +167,11 @@ std::vector<tools::plan::JobPhase> phases_of(const Asked& a, const sim::KnownMod
                 fmt::format("{}: the phase before begins at epoch {}, and each begins "
                             "later than the one before",
                             name, phases.back().first_epoch));
+        if (p.first_epoch >= a.epochs)
+            throw Error(
+                fmt::format("{}: begins behind the last of {} epochs: name an earlier one, "
+                            "or more --epochs",
+                            name, a.epochs));
         if (p.batch_per_gpu < 1 || p.image_side < 1)
             throw Error(name + ": a step has at least 1 example, and an image 1 pixel a side");
         if (image.height != image.width)
@@ -292,8 +298,11 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
                 fmt::format("--machine {} and {} are both named '{}': give one another "
                             "'name'",
                             other->second, name, machine.name.view()));
-        const bool tcp = name.starts_with("p2") || name.starts_with("p3");
-        const bool efa = name.starts_with("p4d") || name.starts_with("p5");  // as cluster_of()
+        const std::string_view own = machine.name.view();
+        const bool listed = std::ranges::any_of(
+            sim::machine_makers, [&](auto make) { return make().name.view() == own; });
+        const bool tcp = listed && (own.starts_with("p2") || own.starts_with("p3"));
+        const bool efa = listed && (own.starts_with("p4d") || own.starts_with("p5"));
         const std::string stack = !a.profile.empty() ? a.profile
                                   : tcp              ? "nccl-2.10+tcp-aws"
                                   : efa              ? "nccl-2.10+roce-100g"
@@ -442,6 +451,13 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
                                                        : "is the fastest; no price is known");
         for (const Candidate* o : nearest) fmt::print("{}: {}\n", line_of(*o), printable(o->why));
     }
+    const auto left_out = std::ranges::count_if(
+        candidates, [](const Candidate& o) { return o.infeasible.starts_with("not simulated"); });
+    if (left_out > 0)
+        fmt::print(
+            "{} of {} candidates were not simulated, as they send the most messages, and may be "
+            "faster: name fewer machines, or raise --most-messages.\n",
+            left_out, candidates.size());
     for (const std::string& sentence : assumed) fmt::print("{}\n", printable(sentence));
     print_dominated(candidates, a.lines);
     fmt::print("\nTimes are steps alone, simulated; prices may have changed:\n");
@@ -511,7 +527,7 @@ void plan(const Asked& a) {
                                               {"stack", space.stack.name},
                                               {"inputs", rests_on},
                                               {"offers", all}}
-                               .dump(1) +
+                               .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
                            "\n");
 }
 

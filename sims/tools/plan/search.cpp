@@ -21,6 +21,7 @@ namespace {
 
 constexpr const char* too_long =
     "takes more than 9e9 s, which the clock does not count: train on less";
+constexpr double step_seconds_most = 1e8;  // its communication comes on top
 
 /// Images of a step on one GPU; 0 with a sentence in `infeasible` when the job does not divide.
 int batch_on(const Job& job, int gpus, std::string& infeasible) {
@@ -103,7 +104,11 @@ sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configu
     sim::StepWork pass = roofline(c.batch_per_gpu / parts, update);
     if (space.measured)
         pass = scaled(*space.measured, pass, roofline(space.measured->batch, space.update));
-    if (seconds(pass.total()) * parts > 9e9) throw Error(too_long);
+    if (seconds(pass.total()) * parts > step_seconds_most)
+        throw Error(
+            fmt::format("a step computes for more than {:.0e} s: measure it anew, or give "
+                        "a GPU less",
+                        step_seconds_most));
     const Bytes sum_traffic{pass.elements * 12};  // two floats read and one written
     return in_micro_batches(std::move(pass), parts, sim::VectorKernels(gpu).time(sum_traffic));
 }
@@ -213,9 +218,13 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
         sim::ClusterSpec spec = space.clusters[q.cluster];
         spec.algorithm = q.reducer->algorithm;
         if (all[i].infeasible.empty()) {
-            const sim::StepTiming t = q.reducer->time(*q.work, spec, all[i].choice.bucket);
-            set_time(all[i], with_stack(t, space.stack, spec, q.work->elements), job, spec);
-            all[i].step_80 = interval_of(t, space.stack, spec, q.work->elements);
+            try {
+                const sim::StepTiming t = q.reducer->time(*q.work, spec, all[i].choice.bucket);
+                set_time(all[i], with_stack(t, space.stack, spec, q.work->elements), job, spec);
+                all[i].step_80 = interval_of(t, space.stack, spec, q.work->elements);
+            } catch (const Error& e) {  // of a time that no clock counts
+                all[i].infeasible = fmt::format("its step cannot be timed: {}", e.what());
+            }
         }
         if (progress && (i + 1 == all.size() || asked[i + 1].cluster != q.cluster))
             progress(q.cluster + 1, space.clusters.size());

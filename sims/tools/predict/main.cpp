@@ -63,6 +63,11 @@ std::optional<gx::sim::ClusterSpec> measured_network(const Asked& a) {
     return c;
 }
 
+/// File names need not be UTF-8.
+std::string text_of(const Json& json) {
+    return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 int predict_cases(const Asked& a) {
     gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}}, {{"--cases", a.cases}});
     Predictor predict(calibrated(), measured_network(a));
@@ -74,7 +79,7 @@ int predict_cases(const Asked& a) {
         else if (!p.error.empty()) report(a.cases, p), ++refused;
         all.push_back(to_json(p));
     }
-    const std::string text = all.dump(1) + "\n";
+    const std::string text = text_of(all) + "\n";
     if (a.out.empty() || a.out == "-") fmt::print("{}", text);
     else gx::write_file(a.out, text);
     gx::print_error("{} cases, {} of them without a target, {} refused\n", all.size(), unasked,
@@ -229,7 +234,7 @@ int score_cases(const Asked& a) {
     if (!a.json.empty()) {
         Json all = json_of(s, unfitted);
         if (!intervals.is_null()) all["intervals_80"] = intervals;
-        gx::write_file(a.json, all.dump(1) + "\n");
+        gx::write_file(a.json, text_of(all) + "\n");
     }
     if (!a.html.empty()) gx::write_file(a.html, scatter(s));
     for (const Prediction& p : s.failed) report(a.score, p);
@@ -260,7 +265,7 @@ int print_trace(const Asked& a) {
                    {"gap_ms", m.gap_ms},
                    {"backward", layers},
                    {"gradients", gradients}};
-    fmt::print("{}\n", all.dump(1));
+    fmt::print("{}\n", text_of(all));
     return 0;
 }
 

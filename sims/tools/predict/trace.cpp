@@ -1,7 +1,8 @@
 #include <tools/predict/trace.hpp>
 
 #include <algorithm>  // max
-#include <cstdlib>    // atoi
+#include <charconv>   // from_chars
+#include <cmath>      // abs
 #include <map>        // launches
 #include <set>        // sizes of gradients
 
@@ -20,6 +21,8 @@ constexpr std::string_view update_name = "Optimizer.step#";
 constexpr std::string_view function_name = "autograd::engine::evaluate_function: ";
 constexpr std::string_view gradient_name = "torch::autograd::AccumulateGrad";
 
+constexpr double begin_most = 1e18, lasts_most = 1e14;  // microseconds
+
 /// A complete event; microseconds.
 struct Event {
     std::string name{}, category{};
@@ -30,7 +33,9 @@ struct Event {
     double launched = 0;         ///< of a kernel: when the host did
 };
 
-/// Of the first input that has sides; 1 where an input has none, as a scalar.
+constexpr std::uint64_t elements_most = std::uint64_t{1} << 53;
+
+/// Of the first input that has sides; 1 where an input has none, as a scalar; -1 for no count.
 std::int64_t elements_of(const Json& args) {
     const auto dims = args.find("Input Dims");
     if (dims == args.end() || !dims->is_array()) return -1;
@@ -41,8 +46,12 @@ std::int64_t elements_of(const Json& args) {
         if (d.empty()) continue;
         std::int64_t n = 1;
         for (const Json& side : d) {
-            if (!side.is_number_integer()) return -1;
-            n *= side.get<std::int64_t>();
+            if (!side.is_number_unsigned()) return -1;
+            const auto more = side.get<std::uint64_t>();
+            if (more > 0 &&
+                more > elements_most / static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))
+                return -1;
+            n *= static_cast<std::int64_t>(more);
         }
         return n;
     }
@@ -55,7 +64,8 @@ std::string text_of(const Json& event, const char* field) {
     return at != event.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-std::vector<Event> events_of(const Json& file) {
+/// Errors: gx::Error with the file, as it is `called`, for an event that lasts or begins at no time.
+std::vector<Event> events_of(const Json& file, const std::string& called) {
     std::vector<Event> all;
     const auto list = file.is_object() ? file.find("traceEvents") : file.end();
     if (!file.is_object() || list == file.end() || !list->is_array()) return all;
@@ -67,7 +77,13 @@ std::vector<Event> events_of(const Json& file) {
         v.name = text_of(e, "name");
         v.category = text_of(e, "cat");
         v.begin = e.at("ts").get<double>();
-        v.end = v.begin + e.at("dur").get<double>();
+        const double lasts = e.at("dur").get<double>();
+        if (!(std::abs(v.begin) <= begin_most) || !(lasts >= 0 && lasts <= lasts_most))
+            throw Error(
+                fmt::format("{}: event '{}' begins at {} us and lasts {} us: expected 0 to "
+                            "{:.0e} us, from at most {:.0e} us on",
+                            called, v.name, v.begin, lasts, lasts_most, begin_most));
+        v.end = v.begin + lasts;
         if (const auto args = e.find("args"); args != e.end() && args->is_object()) {
             const auto whole = [&](const char* name, std::int64_t& to) {
                 const auto at = args->find(name);
@@ -276,7 +292,7 @@ std::int64_t MeasuredStep::elements() const {
 }
 
 MeasuredStep read_trace(std::string_view text, const std::string& file) {
-    const std::vector<Event> all = events_of(parse_json(text, file));
+    const std::vector<Event> all = events_of(parse_json(text, file), file);
     if (all.empty())
         throw Error(file +
                     ": no complete events ('ph': 'X') in 'traceEvents': expected what "
@@ -284,17 +300,26 @@ MeasuredStep read_trace(std::string_view text, const std::string& file) {
     const Event step = median_step(all, file);
     const Parts parts = parts_of(all, step, file);
     const std::string where = fmt::format("{}: {}: ", file, step.name);
+    if (!(step.end > step.begin)) throw Error(where + "it takes no time: profile a whole step");
     if (parts.functions.empty())
         throw Error(where +
                     "no function of backward: profile with activities=[ProfilerActivity.CPU, "
                     "...]");
     const std::vector<Pass> passes = passes_of(parts, where);
-    MeasuredStep m{.number = std::atoi(step.name.c_str() + step_name.size()),
+    int number = 0;
+    std::from_chars(step.name.data() + step_name.size(), step.name.data() + step.name.size(),
+                    number);
+    MeasuredStep m{.number = number,
                    .gpu = !parts.kernels.empty(),
                    .micro_batches = static_cast<int>(passes.size()),
                    .step_ms = (step.end - step.begin) * 1e-3};
     if (m.gpu) on_gpu(m, parts, passes, where);
     else on_cpu(m, step, parts, passes);
+    if (m.update_ms > m.step_ms)
+        throw Error(
+            fmt::format("{}updates of {:.3f} ms in a step of {:.3f}: one 'Optimizer.step#' "
+                        "is within another",
+                        where, m.update_ms, m.step_ms));
     return m;
 }
 

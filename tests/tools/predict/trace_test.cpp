@@ -160,6 +160,28 @@ TEST(Trace, OnAGpuTheKernelsCount) {
 }
 
 // ---- What is refused ----------------------------------------------------------------
+TEST(Trace, OfTimesThatCannotBeNamesTheEvent) {
+    Json all = three_steps();
+    all.back()["dur"] = -5;
+    EXPECT_TRUE(holds(refusal(all),
+                      "t.json: event 'Optimizer.step#SGD.step' begins at 10950 us and "
+                      "lasts -5 us: expected 0 to 1e+14 us"));
+    all.back()["dur"] = 1e300;
+    EXPECT_TRUE(holds(refusal(all), "lasts 1e+300 us"));
+    all.back()["dur"] = 200;
+    for (int i = 0; i < 9; ++i) all.push_back(all.back());
+    EXPECT_TRUE(holds(refusal(all), "ProfilerStep#7: updates of 2.000 ms in a step of 1.200"));
+    Json instants = three_steps();
+    for (Json& e : instants) e["ts"] = 0, e["dur"] = 0;
+    EXPECT_TRUE(holds(refusal(instants), "it takes no time"));
+}
+TEST(Trace, AGradientHasNoMoreElementsThanCanBeCounted) {
+    Json all = three_steps();
+    for (Json& e : all)
+        if (e["args"].contains("Input Dims"))
+            e["args"]["Input Dims"] = Json::array({Json::array({10'000'000'000, 10'000'000'000})});
+    EXPECT_TRUE(holds(refusal(all), "record_shapes=True"));
+}
 TEST(Trace, WithoutWhatIsNeededNamesTheOption) {
     EXPECT_TRUE(holds(error_of([] { (void)read_trace("{", "t.json"); }), "t.json"));
     EXPECT_TRUE(holds(error_of([] { (void)read_trace("[1]", "t.json"); }), "t.json",
