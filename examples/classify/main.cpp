@@ -172,7 +172,18 @@ private:
 int classify(const Arguments& a) {
     const gx::AnyModel& model = model_of(a);
     const Paths files = images_of(a.files);
-    Predictor predictor(model, a.weights, {.batch = a.batch, .format = format_of(a, model)});
+    const gx::InputFormat asked = format_of(a, model);
+    const auto named = [&] {
+        try {
+            return Predictor(model, a.weights, {.batch = a.batch, .format = asked});
+        } catch (const gx::Error& e) {
+            if (asked.class_names.empty()) throw;
+            throw gx::Error(
+                fmt::format("--classes '{}' names {} classes: are they this network's? {}",
+                            a.classes.string(), asked.class_names.size(), e.what()));
+        }
+    };
+    Predictor predictor = named();
     const gx::InputFormat& format = predictor.format();
     Images images(format, a.shorter);
     gx::JsonWriter w;
