@@ -132,6 +132,12 @@ expect "a row that does not build" 1 "broken     dev      FAILED        0" stand
 expect "a row that takes too long" 1 "late       release  timeout       0" stand_in --row late
 expect "no row, one preset" 1 "" stand_in --preset tsan --json "$place/one.json"
 expect "its JSON as before" 0 "1" valid_json one.json failed
+mv tree/build/logs kept_logs
+touch tree/build/logs
+expect "a tree that cannot be written" 2 "/build/logs/test-good.log': gx builds in its own folder" \
+    stand_in --row good
+rm tree/build/logs
+mv kept_logs tree/build/logs
 sum=$(awk '$2 == "matrix" { sum += $4 } END { print sum }' "$1/.ci/matrix")
 ((sum <= 60)) || fail "the limits of the matrix add up to $sum min, above 60"
 expect ".ci/run ends with the row of the sanitizer" 0 "--row sanitized" tail -n 1 "$1/.ci/run"
