@@ -287,6 +287,43 @@ TEST(Coordinator, ADeadlineNamesThePeerWithTheOperationOfWhoWaited) {
     w.settle();
     EXPECT_TRUE(w.root.gone(1)) << "waits for no rank of this world: it can't be believed";
 }
+/// Ranks 0, 2 and 1 wait for the one before in a ring; rank 1 is stopped.
+TEST(Coordinator, ADeadlineNamesTheRankThatIsSilent) {
+    for (const bool first : {false, true}) {
+        Wire w(3, {.silence = 20s});
+        w.join();
+        for (int i = 0; i < 3; ++i) {  // each says every 5 s that it is there
+            w.pass(5s);
+            for (const int r : {0, 2, 0, 2}) {
+                while (w.has_up(r)) w.deliver_up(r);
+                while (w.has_down(r)) w.deliver_down(r);
+            }
+        }
+        w.at(first ? 0 : 2).working_on({"all-reduce", 9, 2});
+        w.at(first ? 0 : 2).blame(first ? 2 : 1);
+        w.collect();
+        for (const int r : {0, 2, 0, 2}) {
+            while (w.has_up(r)) w.deliver_up(r);
+            while (w.has_down(r)) w.deliver_down(r);
+        }
+        EXPECT_EQ(w.at(2).cause().reason, Reason::late);
+        EXPECT_EQ(w.at(2).cause().rank, 1) << first;
+        EXPECT_EQ(w.at(2).cause().observer, first ? 0 : 2);
+        EXPECT_TRUE(has(w.at(2).cause().text,
+                        first ? "rank 1 (host h, process 101) timed out: nothing was heard of it "
+                                "for 15 s, and rank 0 waited for rank 2 in step 9, bucket 2"
+                              : "rank 2 waited for it in step 9, bucket 2"))
+            << w.at(2).cause().text;
+    }
+}
+TEST(Coordinator, ARootThatWasStoppedBlamesNobodyForItsSleep) {
+    Wire w(3, {.silence = 20s});
+    w.join();
+    w.pass(60s);
+    EXPECT_FALSE(w.root.cause().stopped()) << w.root.cause().text;
+    w.settle();
+    EXPECT_FALSE(w.root.cause().stopped());
+}
 TEST(Coordinator, ASilentRankIsLost) {
     Wire w(3, {.silence = 20s});
     w.join();

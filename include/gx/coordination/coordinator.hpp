@@ -119,7 +119,9 @@ private:
     void welcome(int connection, const Hello& hello, Duration now);
     void begin();
     void refuse_strangers();
-    void heard_from(int rank, const Message& message);
+    void heard_from(int rank, const Message& message, Duration now);
+    void blame(int rank, int peer, Duration now);
+    [[nodiscard]] int most_silent(Duration now) const;
     void fail(int rank, const Failed& failed);
     void compare(int rank, const RunTerms& terms);
     void leave(int rank);
@@ -133,7 +135,7 @@ private:
     Duration begun_;
     Duration regroup_by_ = Duration::max();
     std::int64_t number_ = 0;  ///< of rank 0, when it stays
-    Duration next_alive_ = Duration::max();
+    Duration next_alive_ = Duration::max(), ticked_;
     std::vector<Seat> seats_;
     std::map<int, Connection> connections_{};
     std::vector<Order> orders_{};

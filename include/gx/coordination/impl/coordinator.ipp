@@ -63,6 +63,7 @@ GX_DECL Coordinator::Coordinator(Options options, Duration now)
     : options_(std::move(options)),
       begun_(now),
       next_alive_(saturating_sum(now, options_.silence / 4)),
+      ticked_(now),
       seats_(static_cast<std::size_t>(options_.ranks)) {
     GX_EXPECT(options_.ranks > 0, "a run has at least one rank");
 }
@@ -192,11 +193,11 @@ GX_DECL void Coordinator::received(int connection, const Message& message, Durat
     }
     if (seat(rank).gone) return;
     seat(rank).heard = now;
-    heard_from(rank, message);
+    heard_from(rank, message, now);
     regroup_if_all_said(now);
 }
 
-GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
+GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration now) {
     if (const auto* alive = std::get_if<Alive>(&message)) {
         seat(rank).operation = alive->operation;
     } else if (const auto* failed = std::get_if<Failed>(&message)) {
@@ -205,14 +206,7 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
         if (blamed->peer < 0 || blamed->peer >= options_.ranks)
             return lose(rank, Reason::lost, "it waits for no rank of this world");
         seat(rank).operation = blamed->operation;
-        stop({.reason = Reason::late,
-              .rank = blamed->peer,
-              .observer = rank,
-              .exit_status = 1,
-              .operation = blamed->operation,
-              .text = name(blamed->peer) + " timed out: rank " + std::to_string(rank) +
-                      " waited for it in " + describe(blamed->operation) +
-                      ", and nothing came before the deadline"});
+        blame(rank, blamed->peer, now);
     } else if (const auto* terms = std::get_if<RunTerms>(&message)) {
         compare(rank, *terms);
     } else if (const auto* note = std::get_if<Note>(&message)) {
@@ -228,6 +222,41 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message) {
              "it sent a message of kind " + std::to_string(message.index() + 1) +
                  ", which members do not send now");
     }
+}
+
+/// Of ranks that wait for each other around a ring all deadlines are over at once, and any of them
+/// may be the first to say so: who is silent is at fault, and not who waits for that one.
+GX_DECL void Coordinator::blame(int rank, int peer, Duration now) {
+    const std::string waited = describe(seat(rank).operation);
+    const int silent = most_silent(now);
+    const bool other = silent != of_no_rank && silent != peer && silent != rank;
+    std::string text = name(other ? silent : peer) + " timed out: ";
+    if (other)
+        text += "nothing was heard of it for " +
+                detail::coordinator::seconds(now - seat(silent).heard) + ", and rank " +
+                std::to_string(rank) + " waited for rank " + std::to_string(peer) + " in " +
+                waited + " until the deadline";
+    else
+        text += "rank " + std::to_string(rank) + " waited for it in " + waited +
+                ", and nothing came before the deadline";
+    stop({.reason = Reason::late,
+          .rank = other ? silent : peer,
+          .observer = rank,
+          .exit_status = 1,
+          .operation = seat(rank).operation,
+          .text = std::move(text)});
+}
+
+/// The rank that was heard of longest ago, where that is more than half of the limit, of which each
+/// says every quarter that it is there; the root has no such limit. of_no_rank: there is none.
+GX_DECL int Coordinator::most_silent(Duration now) const {
+    int most = of_no_rank;
+    for (int r = 1; r < options_.ranks; ++r) {
+        if (!present(r) || seat(r).left) continue;
+        if (now < saturating_sum(seat(r).heard, options_.silence / 2)) continue;
+        if (most == of_no_rank || seat(r).heard < seat(most).heard) most = r;
+    }
+    return most;
 }
 
 GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
@@ -341,6 +370,10 @@ GX_DECL void Coordinator::closed(int connection, Duration now, bool inside_messa
 }
 
 GX_DECL void Coordinator::tick(Duration now) {
+    // It slept itself, as behind a SIGSTOP: what the others sent meanwhile is still to be read.
+    if (now >= saturating_sum(ticked_, options_.silence / 2))
+        for (Seat& s : seats_) s.heard = now;
+    ticked_ = now;
     if (!joined_ && !cause_.stopped() && now >= saturating_sum(begun_, options_.join_deadline)) {
         std::vector<int> missing;
         for (int r = 0; r < options_.ranks; ++r)
