@@ -21,7 +21,7 @@ static_assert(RecursiveDoubling(1).steps() == 0 && RecursiveDoubling(8).steps() 
 
 namespace {
 
-/// The lower of the two adds what it received; the upper one adds to that, so that both have one sum.
+/// The lower of the two adds what it received, the upper one adds to that: both have one sum.
 Exchange swap(int peer, Combine combine) {
     return {.to = peer, .send_chunk = 0, .from = peer, .receive_chunk = 0, .combine = combine};
 }

@@ -45,8 +45,8 @@ class FusedScaling {
 public:
     /// Whether the fused all-reduce `c` leaves the mean on every rank, and no sum: none ends with
     /// a copy of an unscaled sum, and nothing is added to a mean.
-    /// Cost: each rank's exchanges three times; 5 bytes for each rank and chunk, and one for each of
-    ///       the chunks in messages of a step.
+    /// Cost: each rank's exchanges three times; 5 bytes for each rank and chunk, and one for each
+    ///       of the chunks in messages of a step.
     template <Collective C>
     [[nodiscard]] static bool yields_mean(const C& c) {
         const auto ranks = static_cast<std::size_t>(c.ranks());

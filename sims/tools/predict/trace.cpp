@@ -64,7 +64,7 @@ std::string text_of(const Json& event, const char* field) {
     return at != event.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-/// Errors: gx::Error with the file, as it is `called`, for an event that lasts or begins at no time.
+/// Errors: gx::Error with the file, as it is `called`, for an event of a time that cannot be.
 std::vector<Event> events_of(const Json& file, const std::string& called) {
     std::vector<Event> all;
     const auto list = file.is_object() ? file.find("traceEvents") : file.end();

@@ -13,7 +13,7 @@
 //         the slides of "ImageNet in 18 minutes" of 2018 have it; others unknown.
 //         p4d and p5: GPUs, memory and rates as AWS's page on Capacity Blocks of 2024 has them,
 //         where they cost 14.75 and 39.33; on demand from a listing of November 2026 (github.com/
-//         datareceipts/data-receipts), behind AWS's reductions of June 2025: 32.77 and 98.32 before.
+//         datareceipts/data-receipts), behind AWS's reductions of June 2025 from 32.77 and 98.32.
 //         Where PCIe switches and NICs are is not published; the wiring is an assumption.
 namespace gx::sim::machine {
 
