@@ -4,7 +4,8 @@
 #include <rapidcheck/gtest.h>
 
 #include <bit>     // bit_cast
-#include <limits>  // infinity
+#include <cmath>   // signbit
+#include <limits>  // infinity, quiet_NaN
 #include <random>
 #include <vector>
 
@@ -141,6 +142,11 @@ TEST(FusedScaling, AddsToWhatWasReceived) {
     EXPECT_EQ(values, (std::vector<float>{0.5f, 1}));
     scaling.add(swaps.exchange(1, 0), 0, half, received, values);
     EXPECT_EQ(values, (std::vector<float>{2.625f, 5.25f}));
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    values = {nan, -nan}, received = {-nan, nan};
+    scaling.begin(swaps, 1);
+    scaling.add(swaps.exchange(1, 0), 0, half, received, values);
+    EXPECT_TRUE(std::signbit(values[0]) && !std::signbit(values[1])) << "what was received";
 }
 /// Rank 0 of 2 sends chunk 1, receives chunks 0 and 1 in one message, and then chunk 1 alone.
 struct Uneven {
