@@ -292,7 +292,7 @@ TEST(Coordinator, ADeadlineNamesTheRankThatIsSilent) {
     for (const bool first : {false, true}) {
         Wire w(3, {.silence = 20s});
         w.join();
-        for (int i = 0; i < 3; ++i) {  // each says every 5 s that it is there
+        for (int i = 0; i < 3; ++i) {  // a heartbeat every 5 s
             w.pass(5s);
             for (const int r : {0, 2, 0, 2}) {
                 while (w.has_up(r)) w.deliver_up(r);

@@ -23,6 +23,8 @@ TEST(ReadFile, RefusesFoldersAbsentAndEndlessFiles) {
     EXPECT_EQ(refused("/dev/zero", 9),
               "file '/dev/zero' is longer than 9 bytes. Name a shorter one.");
     EXPECT_EQ(refused("/dev/null", 0), "no error");
+    EXPECT_EQ(refused("/proc/self/mem", 9),  // address 0 cannot be read
+              "file '/proc/self/mem' cannot be read to its end: the system reports an error.");
 }
 
 RC_GTEST_PROP(ReadFile, ReturnsEveryByteUpToTheLimit, ()) {

@@ -61,6 +61,7 @@ struct Candidate {
                                              ///< so `exposed` and `framework`
     std::optional<Dollars> on_demand{}, spot{};  ///< empty: no such price of it is known
     std::string infeasible{};                    ///< why it cannot run at all; empty: it can
+    bool simulated = true;  ///< false: infeasible for its number of messages alone
     bool on_front = false;  ///< nothing else is both faster and cheaper (on demand);
                             ///< an unknown price counts as the dearest
     bool allowed = false;   ///< runs, within budget and deadline

@@ -1,7 +1,7 @@
 // gx_plan: Pareto front of time and price for a job over machines, counts, reducers and wires.
 // Run:    build/release/gx_plan --model ResNet-50 --epochs 90 --global-batch 8192 --html plan.html
 // Prints: the front, why the others are dominated, and what is assumed of the framework
-#include <algorithm>   // any_of, count_if
+#include <algorithm>   // any_of, count
 #include <cstdio>      // stderr
 #include <functional>  // less
 #include <map>         // machines by name
@@ -451,8 +451,7 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
                                                        : "is the fastest; no price is known");
         for (const Candidate* o : nearest) fmt::print("{}: {}\n", line_of(*o), printable(o->why));
     }
-    const auto left_out = std::ranges::count_if(
-        candidates, [](const Candidate& o) { return o.infeasible.starts_with("not simulated"); });
+    const auto left_out = std::ranges::count(candidates, false, &Candidate::simulated);
     if (left_out > 0)
         fmt::print(
             "{} of {} candidates were not simulated, as they send the most messages, and may be "

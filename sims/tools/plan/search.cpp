@@ -150,11 +150,12 @@ void limit_messages(std::vector<Candidate>& all, const std::vector<Question>& as
     for (const std::size_t i : order) {
         if (!all[i].infeasible.empty()) continue;
         spent += asked[i].messages;
-        if (spent > most)
-            all[i].infeasible = fmt::format(
-                "not simulated: about {:.2g} messages, where all candidates together may have "
-                "{:.2g}; name fewer machines, allow fewer GPUs, or raise --most-messages",
-                asked[i].messages, most);
+        if (spent <= most) continue;
+        all[i].simulated = false;
+        all[i].infeasible = fmt::format(
+            "not simulated: about {:.2g} messages, where all candidates together may have "
+            "{:.2g}; name fewer machines, allow fewer GPUs, or raise --most-messages",
+            asked[i].messages, most);
     }
 }
 
@@ -239,6 +240,7 @@ void add_phase(Candidate& sum, const Candidate& phase, std::size_t number) {
     if (!sum.infeasible.empty()) return;
     if (!phase.infeasible.empty()) {
         sum.infeasible = fmt::format("phase {}: {}", number, phase.infeasible);
+        sum.simulated = phase.simulated;
         return;
     }
     if (seconds(sum.total) + seconds(phase.total) > 9e9) {

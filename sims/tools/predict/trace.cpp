@@ -151,7 +151,9 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
                     "optimizer's step() before the profiler's");
     for (const Event& g : p.gradients)
         if (g.elements < 0)
-            throw Error(where + "gradients without 'Input Dims': profile with record_shapes=True");
+            throw Error(where +
+                        "gradients without 'Input Dims' that can be counted: profile with "
+                        "record_shapes=True");
     if (kernels > 0 && p.kernels.empty())
         throw Error(where +
                     "kernels without the 'cuda_runtime' events that launch them: profile with "

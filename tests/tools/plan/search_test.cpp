@@ -361,6 +361,7 @@ TEST(Search, LeavesOutWhatIsTooMuchToSimulate) {
     const auto wide = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, s);
     EXPECT_EQ(wide[2].infeasible, "");
     EXPECT_NE(wide[4].infeasible.find("not simulated: about"), std::string::npos);
+    EXPECT_TRUE(wide[2].simulated && !wide[4].simulated);
 }
 
 // ---- Phases ---------------------------------------------------------------------------------

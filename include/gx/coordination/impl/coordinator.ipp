@@ -247,8 +247,8 @@ GX_DECL void Coordinator::blame(int rank, int peer, Duration now) {
           .text = std::move(text)});
 }
 
-/// The rank that was heard of longest ago, where that is more than half of the limit, of which each
-/// says every quarter that it is there; the root has no such limit. of_no_rank: there is none.
+/// The rank that was heard of longest ago, where that is more than half of the limit of silence:
+/// two heartbeats. The root has no such limit. of_no_rank: there is none.
 GX_DECL int Coordinator::most_silent(Duration now) const {
     int most = of_no_rank;
     for (int r = 1; r < options_.ranks; ++r) {
