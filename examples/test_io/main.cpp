@@ -405,7 +405,7 @@ int main(int argc, char** argv) {
         ->check(gx::count_in(1, 4096));
     app.add_option("--workers", a.workers, "threads that decode; 0: one a core")
         ->check(gx::count_in(0, 1024));
-    app.add_option("--seconds", a.seconds, "of each measurement")->check(gx::number_in(0.1, 3600));
+    app.add_option("--seconds", a.seconds, "of each measurement")->check(gx::number_in(0.01, 3600));
     app.add_option("--device-rate", a.device_rate,
                    "images/s of the device that is to be fed; measures no step")
         ->check(gx::number_in(0, 1e12));
