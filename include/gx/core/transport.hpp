@@ -125,7 +125,7 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 ///           operation()  returns it, where parts of it matter, as to a trace. See working_on_part.
 ///           in_operation(operation)  the endpoint of the same rank for the messages of that
 ///           operation: of its bucket on both sides, or they break the contract. A message that
-///           carries nothing but values, as in MPI and NCCL, can't tell. See in_operation.
+///           carries nothing but values, as in NCCL, can't tell. See in_operation.
 template <class T>
 concept Transport = detail::transport::KnowsItsRank<T> && detail::transport::PostsMessages<T> &&
                     detail::transport::WaitsForMessages<T>;

@@ -33,7 +33,7 @@ void expect_error(mpi::JobOptions options, F f, const std::vector<std::string>& 
         expect_that(said.find(part) != said.npos, "'" + said + "' lacks '" + part + "'");
 }
 
-/// From each rank to each, itself too, on three channels that are received in another order, in
+/// From each rank to each, itself too, on four channels that are received in another order, in
 /// pieces of 1000 bytes; sends and receives are waited for together.
 void messages() {
     mpi::World<> world({.piece_bytes = 1000});
@@ -50,12 +50,12 @@ void messages() {
                 int from, channel;
             };
             std::vector<Expected> expected;
-            for (const int channel : {2, 0, 1})
+            for (const int channel : {2, 0, 1001, 1})
                 for (int r = 0; r < rank.ranks(); ++r) {
                     expected.push_back({buffers.size(), r, channel});
                     posted.push_back(link.receive(r, channel, buffers.emplace_back(bytes)));
                 }
-            for (const int channel : {0, 1, 2})
+            for (const int channel : {0, 1, 1001, 2})
                 for (int r = 0; r < rank.ranks(); ++r) {
                     auto& out = buffers.emplace_back(bytes);
                     for (std::size_t i = 0; i < bytes; ++i)
@@ -107,6 +107,22 @@ void length(std::size_t sent, const std::string& got) {
                                                      : rank.transport().receive(0, 4, message));
                  },
                  {"rank 1, in step 7, bucket 3", "of 128 bytes from rank 0 on channel 4", got});
+}
+
+/// Rank 1 receives bucket 3 where rank 0 sends another one, or says none.
+void receive_bucket_3(auto& rank, int sent) {
+    std::vector<std::byte> message(64);
+    mpi::Transport link =
+        in_operation(rank.transport(), {"all-reduce", 7, rank.rank() == 0 ? sent : 3});
+    if (rank.rank() == 0) (void)link.wait(link.send(1, 0, message));
+    if (rank.rank() == 1) (void)link.wait(link.receive(0, 0, message));
+}
+void buckets() {
+    expect_error({}, [](auto& rank) { receive_bucket_3(rank, 4); },
+                 {"rank 0 sends bucket 4 of step 7 where rank 1 receives bucket 3 of step 7"});
+}
+void no_bucket() {
+    mpi::World<>().run([](auto& rank) { receive_bucket_3(rank, -1); });
 }
 
 /// Rank 2 waits for rank 0, which has returned, long before the deadline.
@@ -166,6 +182,8 @@ const Check checks[]{{"messages", messages},
                      {"sums", sums},
                      {"shorter", [] { length(64, "one of 64"); }},
                      {"longer", [] { length(200, "a longer one"); }},
+                     {"buckets", buckets},
+                     {"no_bucket", no_bucket},
                      {"left", left},
                      {"late", late},
                      {"throws", throws},

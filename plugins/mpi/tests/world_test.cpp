@@ -1,4 +1,12 @@
 // mpi::World under both MPIs' launchers: bits, training, errors of ranks, and bad input.
+#include <limits>
+#include <optional>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <gx/mpi/bucket_tags.hpp>
+
 #include "mpi_run.hpp"
 
 namespace {
@@ -159,6 +167,17 @@ TEST_P(MpiWorld, MessagesOfAnotherLengthNameBothRanks) {
     if (std::string(GetParam().name) == "Mpich")
         expect_error(2, "lengths 3000000 2000000", expected("2000000"), "a longer one");
 }
+TEST_P(MpiWorld, MessagesOfAnotherBucketNameBothRanks) {
+    expect_error(2, "buckets 4 3",
+                 "rank 0 sends bucket 4 of step 7 where rank 1 receives bucket 3 of step 7, on "
+                 "channel 0");
+    EXPECT_EQ(run(2, "buckets 3 -1").said[1], "returned") << "a receive of no bucket";
+    EXPECT_EQ(run(2, "buckets -1 3").said[1], "returned") << "a message of no bucket";
+}
+TEST_P(MpiWorld, ReducersThatSkipOrRepeatAReductionAreNamedAtOnce) {
+    expect_error(3, "bucket skips", "where rank", "bucket 0 of step 4", "bucket 0 of step 3");
+    expect_error(3, "bucket repeats", "where rank", "bucket 0 of step 4", "bucket 0 of step 3");
+}
 TEST_P(MpiWorld, AChannelThatIsNoTag) { expect_error(1, "channel", "channel -1 is no tag of"); }
 TEST_P(MpiWorld, ARankThatHasReturnedIsNotWaitedFor) {
     expect_error(2, "left", "rank 0", "timed out");
@@ -291,6 +310,45 @@ TEST_P(MpiWorld, NoLauncherIsNamed) {
     EXPECT_TRUE(holds(read_text(folder / "none"), "no MPI launcher has started this process",
                       "mpirun -n 4 PROGRAM"))
         << read_text(folder / "output");
+}
+
+// ---- Tags of buckets ----------------------------------------------------------------------------
+
+gx::MessageBucket bucket_of(std::int64_t step, int index) {
+    return gx::MessageBucket({"all-reduce", step, index});
+}
+constexpr int least_tag_max = 32'767, largest_tag_max = std::numeric_limits<int>::max();
+
+TEST(MpiBucketTags, AreStepAndIndexModuloWhatFits) {
+    const gx::mpi::BucketTags narrow(least_tag_max), wide(largest_tag_max);
+    EXPECT_EQ(narrow.tag_of({}), 0);
+    EXPECT_EQ(narrow.tag_of(bucket_of(0, 0)), 1);
+    EXPECT_EQ(narrow.tag_of(bucket_of(1, 2)), 131);
+    EXPECT_EQ(narrow.tag_of(bucket_of(254, 127)), 255 * 128);
+    EXPECT_EQ(narrow.tag_of(bucket_of(255, 128)), 1);
+    EXPECT_EQ(wide.tag_of(bucket_of(1, 2)), 1027);
+    EXPECT_EQ(wide.tag_of(bucket_of(2'097'150, 1'023)), 2'097'151 * 1'024);
+
+    EXPECT_EQ(narrow.other_than(bucket_of(1'000, 1), 0), std::nullopt) << "a message of none";
+    EXPECT_EQ(narrow.other_than({}, 5), std::nullopt) << "a receive of none";
+    const auto other = narrow.other_than(bucket_of(254, 1), narrow.tag_of(bucket_of(256, 0)));
+    EXPECT_EQ(other, bucket_of(256, 0)) << "beyond where tags begin anew";
+    EXPECT_EQ(narrow.other_than(bucket_of(2, 1), narrow.tag_of(bucket_of(254, 1))),
+              bucket_of(254, 1))
+        << "no step is before 0";
+}
+RC_GTEST_PROP(MpiBucketTags, TellTheBucketOfAStepNearby, ()) {
+    const int tag_max = *rc::gen::element(least_tag_max, 8'388'607, largest_tag_max);
+    const gx::mpi::BucketTags tags(tag_max);
+    const auto step = *rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 36);
+    const auto other_step = std::max<std::int64_t>(0, step + *rc::gen::inRange(-127, 128));
+    const auto receive = bucket_of(step, *rc::gen::inRange(0, 128));
+    const auto send = bucket_of(other_step, *rc::gen::inRange(0, 128));
+    const int tag = tags.tag_of(send);
+    RC_ASSERT(tag > 0 && tag <= tag_max);
+    const auto told = tags.other_than(receive, tag);
+    RC_ASSERT(told.has_value() == !(send == receive));
+    if (told) RC_ASSERT(*told == send);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -340,6 +341,19 @@ private:
     int rank_, step_ = 0;
 };
 using World = mpi::World<Mortal>;
+
+/// A ring that skips a reduction, or makes it twice.
+struct Careless : Ring<fp32> {
+    static inline std::string careless{};
+    int reductions = 0;
+    ReduceReport all_reduce(gx::Transport auto& link, const Bucket& bucket) {
+        const bool now = reductions++ == 3;
+        if (now && careless == "skips") return {};
+        if (now && careless == "repeats") (void)Ring::all_reduce(link, bucket);
+        return Ring::all_reduce(link, bucket);
+    }
+    [[nodiscard]] static std::string name() { return "Careless"; }
+};
 using mpi_tests::Composition;
 using mpi_tests::Late;
 using mpi_tests::Shared;
@@ -474,15 +488,15 @@ std::string run(F f, mpi::JobOptions options = {}) {
     return "returned";
 }
 
-/// One message from rank 0 to rank 1, of these lengths.
-std::string one_message(std::size_t sent, std::size_t received) {
+/// One message from rank 0 to rank 1, of these lengths and buckets.
+std::string one_message(std::size_t sent, std::size_t received, int of_sent = 3,
+                        int of_received = 3) {
     return run([&](auto& rank) {
         std::vector<std::byte> message(rank.rank() == 0 ? sent : received);
-        rank.transport().working_on({"all-reduce", 7, 3});
+        const int bucket = rank.rank() == 0 ? of_sent : of_received;
+        mpi::Transport link = gx::in_operation(rank.transport(), {"all-reduce", 7, bucket});
         if (rank.rank() > 1) return;
-        const Request request = rank.rank() == 0 ? rank.transport().send(1, 0, message)
-                                                 : rank.transport().receive(0, 0, message);
-        (void)rank.transport().wait(request);
+        (void)link.wait(rank.rank() == 0 ? link.send(1, 0, message) : link.receive(0, 0, message));
     });
 }
 
@@ -587,6 +601,18 @@ const std::map<std::string, Mode> modes{
          (void)Composition({.batch = 3, .seed = seed}).train(world, testing_support::images());
          return std::string("trained");
      }},
+    {"bucket",  // WHAT rank 1 does with its fourth reduction, of step 3
+     [](const std::string&, const Arguments& a) {
+         if (std::string_view(rank_of_launcher()) == "1") Careless::careless = a.at(0);
+         World world({.deadline = std::chrono::seconds(20)});
+         using T = Trainer<testing_support::Net, Careless, Constant>;
+         (void)T({.batch = 2, .epochs = 4}).train(world, testing_support::images());
+         return std::string("trained");
+     }},
+    {"buckets",  // SENT RECEIVED: of step 7
+     [](const std::string&, const Arguments& a) {
+         return one_message(64, 64, number(a, 0, 0), number(a, 1, 0));
+     }},
     {"lengths",  // SENT RECEIVED
      [](const std::string&, const Arguments& a) {
          return one_message(static_cast<std::size_t>(number(a, 0, 0)),
@@ -629,11 +655,11 @@ const std::map<std::string, Mode> modes{
      [](const std::string&, const Arguments& a) {
          if (std::string_view(rank_of_launcher()) == "1") {
              if (a.at(0) != "MPI_Init_thread") (void)mpi::start_library();
-             std::optional<mpi::Duplicate> messages, collectives;
-             if (a.at(0) == "MPI_Comm_split_type") {
-                 messages.emplace(MPI_COMM_WORLD, std::chrono::minutes(1));
-                 collectives.emplace(messages->get(), std::chrono::minutes(1));
-             }
+             std::deque<mpi::Duplicate> duplicates;
+             if (a.at(0) == "MPI_Comm_split_type")
+                 for (int i = 0; i < mpi::Messages::channels_that_tell_buckets + 2; ++i)
+                     duplicates.emplace_back(i == 0 ? MPI_COMM_WORLD : duplicates[0].get(),
+                                             std::chrono::minutes(1));
              (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
              std::this_thread::sleep_for(std::chrono::minutes(1));
              return std::string("stayed");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>      // deadlines
+#include <deque>       // communicators
 #include <functional>  // on_start
 #include <memory>      // the session
 #include <optional>    // a guard
@@ -64,7 +65,7 @@ private:
 
 /// What one run gives to its rank.
 struct JobRun : coordination::ProcessRun {
-    Transport& transport;
+    Transport transport;
 };
 
 /// The processes of a communicator. See World, whose parts without a device these are.
@@ -102,7 +103,8 @@ private:
     JobOptions options_;
     std::optional<StartGuard> meeting_{std::in_place};  ///< until the ranks have met
     Threading threading_{};
-    Duplicate messages_, collectives_;
+    std::deque<Duplicate> messages_{};  ///< as the communicators of Messages
+    Duplicate collectives_;
     int rank_ = 0, cores_ = 1, meetings_ = 0;
     std::vector<std::string> hosts_{};  ///< [rank]
     coordination::Roster roster_{};     ///< whose nodes are MPI's

@@ -187,13 +187,14 @@ GX_DECL Duplicate::~Duplicate() {
 GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
     : options_(detail::job::checked(std::move(options))),
       threading_(start_library(options_.thread_level, options_.join_deadline)),
-      messages_(communicator == MPI_COMM_NULL ? MPI_COMM_WORLD : communicator,
-                options_.join_deadline),
-      collectives_(messages_.get(), options_.join_deadline) {
+      collectives_(communicator == MPI_COMM_NULL ? MPI_COMM_WORLD : communicator,
+                   options_.join_deadline) {
+    for (int i = 0; i <= Messages::channels_that_tell_buckets; ++i)
+        messages_.emplace_back(collectives_.get(), options_.join_deadline);
     int size = 0;
     in_library([&] {
-        expect(MPI_Comm_rank(messages_.get(), &rank_), "MPI_Comm_rank");
-        expect(MPI_Comm_size(messages_.get(), &size), "MPI_Comm_size");
+        expect(MPI_Comm_rank(collectives_.get(), &rank_), "MPI_Comm_rank");
+        expect(MPI_Comm_size(collectives_.get(), &size), "MPI_Comm_size");
     });
     hosts_.resize(static_cast<std::size_t>(size));
     try {
@@ -220,7 +221,7 @@ GX_DECL void Job::find_nodes() {
     int lowest = 0;
     {
         const CallLimit watch("MPI_Comm_split_type", options_.join_deadline);
-        in_library([&] { lowest = detail::job::lowest_rank_of_node(messages_.get(), rank_); });
+        in_library([&] { lowest = detail::job::lowest_rank_of_node(collectives_.get(), rank_); });
     }
 
     using Name = std::array<char, 256>;
@@ -229,9 +230,10 @@ GX_DECL void Job::find_nodes() {
     std::vector<Name> names(hosts_.size());
     MPI_Request request = MPI_REQUEST_NULL;
     in_library([&] {
-        expect(MPI_Iallgather(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, names.data(),
-                              static_cast<int>(mine.size()), MPI_BYTE, messages_.get(), &request),
-               "MPI_Iallgather");
+        expect(
+            MPI_Iallgather(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, names.data(),
+                           static_cast<int>(mine.size()), MPI_BYTE, collectives_.get(), &request),
+            "MPI_Iallgather");
     });
     complete(request, "MPI_Iallgather", options_.join_deadline);
     std::vector<coordination::MemberInfo> members;
@@ -264,8 +266,8 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
     ++meetings_;
     MPI_Request request = MPI_REQUEST_NULL;
     in_library([&] {
-        expect(MPI_Ibcast(text.data(), static_cast<int>(text.size()), MPI_BYTE, 0, messages_.get(),
-                          &request),
+        expect(MPI_Ibcast(text.data(), static_cast<int>(text.size()), MPI_BYTE, 0,
+                          collectives_.get(), &request),
                "MPI_Ibcast");
     });
     complete(request, "MPI_Ibcast", limit);
@@ -373,7 +375,7 @@ GX_DECL bool Job::agree(coordination::Session& session, const char* mine,
 
 GX_DECL void Job::leave_open() {
     failed_ = true;
-    messages_.leave();
+    for (Duplicate& d : messages_) d.leave();
     collectives_.leave();
     leave_library_open();
 }
@@ -410,18 +412,20 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     auto guard = std::make_unique<Guard>(*session, options_.patience);
     std::exception_ptr own;
     {
-        Transport transport(
-            messages_.get(), collectives_.get(), placement(), *session,
+        std::vector<MPI_Comm> communicators;
+        for (const Duplicate& d : messages_) communicators.push_back(d.get());
+        Messages messages(
+            communicators, collectives_.get(), placement(), *session,
             {.deadline = options_.deadline,
              .serialize = threading_.level == MPI_THREAD_SERIALIZED,
              .piece_bytes = options_.piece_bytes,
              .tests_at_once = crowded_ ? detail::job::tests_crowded : detail::job::tests_alone},
             shared_.get());
         session->on_change([&] {
-            transport.hear();
+            messages.hear();
             guard->hear();
         });
-        JobRun run{{.session = *session}, transport};
+        JobRun run{{.session = *session}, Transport(messages)};
         try {
             session->working_on({"waiting for each rank's run()"});
             (void)agree(*session, detail::job::runs, options_.join_deadline);
@@ -433,7 +437,7 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         guard->returned();
         session->leave();
         constexpr std::chrono::milliseconds pause{1};
-        while (!session->cause().stopped() && !session->end(pause)) transport.progress();
+        while (!session->cause().stopped() && !session->end(pause)) messages.progress();
         session->on_change({});
         if (session->cause().stopped()) {
             leave_open();

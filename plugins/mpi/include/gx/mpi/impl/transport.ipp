@@ -1,13 +1,14 @@
-// Transport over MPI: the bodies.
+// Messages over MPI: the bodies.
 #pragma once
 
 #include <algorithm>  // all_of, min
 #include <array>      // handles
 #include <utility>    // pair
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/error.hpp>     // Error
-#include <gx/mpi/transport.hpp>  // the declarations
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets
+#include <gx/core/error.hpp>                    // Error
+#include <gx/mpi/transport.hpp>                 // the declarations
 
 namespace gx::mpi {
 
@@ -97,54 +98,59 @@ inline constexpr std::chrono::seconds patience_with_cause{1};
 
 }  // namespace detail::transport
 
-GX_DECL Transport::Transport(MPI_Comm messages, MPI_Comm collectives, Placement placement,
-                             coordination::Session& session, const Options& options,
-                             coordination::NodeMemory* shared)
-    : messages_(messages),
+GX_DECL Messages::Messages(std::span<const MPI_Comm> communicators, MPI_Comm collectives,
+                           Placement placement, coordination::Session& session,
+                           const Options& options, coordination::NodeMemory* shared)
+    : communicators_(communicators.begin(), communicators.end()),
       collectives_(collectives),
       placement_(placement),
       session_(session),
       options_(options),
       shared_(shared),
-      channel_max_(detail::transport::tag_max(messages)),
+      tag_max_(detail::transport::tag_max(communicators.front())),
+      tags_(tag_max_),
       left_(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(session.ranks()))) {}
 
-GX_DECL Transport::Moment Transport::deadline_of_now() const {
+GX_DECL Messages::Moment Messages::deadline_of_now() const {
     const Moment now = std::chrono::steady_clock::now();
     return options_.deadline >= Moment::max() - now ? Moment::max() : now + options_.deadline;
 }
 
-GX_DECL void Transport::working_on(const Operation& operation) {
+GX_DECL void Messages::working_on(const Operation& operation) {
     session_.working_on(operation);
-    // Beside the stream's reductions the rank's thread works on what has no bucket.
-    if (const MessageBucket b(operation); b.known()) bucket_.store(b, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     operation_ = operation;
 }
 
-GX_DECL Operation Transport::operation() {
+GX_DECL Operation Messages::operation() {
     const std::lock_guard lock(mutex_);
     return operation_;
 }
 
 // ---- Posting ------------------------------------------------------------------------------------
 
-GX_DECL Request Transport::send(int to, int channel, std::span<const std::byte> message) {
+GX_DECL Request Messages::send(int to, int channel, std::span<const std::byte> message,
+                               MessageBucket bucket) {
     GX_EXPECT(to >= 0 && to < ranks(), "a message to no rank of this world");
-    return post({.peer = to, .channel = channel, .bytes = message.size()},
+    return post({.peer = to, .channel = channel, .bytes = message.size(), .bucket = bucket},
                 const_cast<std::byte*>(message.data()));
 }
 
-GX_DECL Request Transport::receive(int from, int channel, std::span<std::byte> message) {
+GX_DECL Request Messages::receive(int from, int channel, std::span<std::byte> message,
+                                  MessageBucket bucket) {
     GX_EXPECT(from >= 0 && from < ranks(), "a message from no rank of this world");
-    return post({.peer = from, .channel = channel, .receiving = true, .bytes = message.size()},
+    return post({.peer = from,
+                 .channel = channel,
+                 .receiving = true,
+                 .bytes = message.size(),
+                 .bucket = bucket},
                 message.data());
 }
 
-GX_DECL Request Transport::post(const Posted& posted, void* message) {
-    if (posted.channel < 0 || posted.channel > channel_max_)
+GX_DECL Request Messages::post(const Posted& posted, void* message) {
+    if (posted.channel < 0 || posted.channel > tag_max_)
         throw Error("channel " + std::to_string(posted.channel) + " is no tag of " +
-                    library_name() + ", whose largest is " + std::to_string(channel_max_) +
+                    library_name() + ", whose largest is " + std::to_string(tag_max_) +
                     ": a reducer uses channels from 0");
     std::uint32_t id = 0;
     {
@@ -163,30 +169,34 @@ GX_DECL Request Transport::post(const Posted& posted, void* message) {
     Posted& mine = at({id});
     in_mpi([&] {
         const detail::transport::MessageType type(mine.bytes, options_.piece_bytes);
+        const bool tells = tells_buckets(mine.channel);
+        const MPI_Comm communicator =
+            tells ? communicators_[static_cast<std::size_t>(mine.channel)] : communicators_.back();
         if (mine.receiving)
-            expect(MPI_Irecv(message, type.count(), type.type(), mine.peer, mine.channel, messages_,
-                             &mine.request),
+            expect(MPI_Irecv(message, type.count(), type.type(), mine.peer,
+                             tells ? MPI_ANY_TAG : mine.channel, communicator, &mine.request),
                    "MPI_Irecv");
         else
-            expect(MPI_Isend(message, type.count(), type.type(), mine.peer, mine.channel, messages_,
+            expect(MPI_Isend(message, type.count(), type.type(), mine.peer,
+                             tells ? tags_.tag_of(mine.bucket) : mine.channel, communicator,
                              &mine.request),
                    "MPI_Isend");
     });
     return {id};
 }
 
-GX_DECL Transport::Posted& Transport::at(Request request) {
+GX_DECL Messages::Posted& Messages::at(Request request) {
     const std::lock_guard lock(mutex_);
     return slot(request);
 }
 
-GX_DECL Transport::Posted& Transport::slot(Request request) {
+GX_DECL Messages::Posted& Messages::slot(Request request) {
     GX_EXPECT(request.id < posted_.size() && posted_[request.id].peer >= 0,
               "a request is waited for once");
     return posted_[request.id];
 }
 
-GX_DECL void Transport::release(Request request) {
+GX_DECL void Messages::release(Request request) {
     const std::lock_guard lock(mutex_);
     posted_[request.id] = {};
     unused_.push_back(request.id);
@@ -194,7 +204,7 @@ GX_DECL void Transport::release(Request request) {
 
 // ---- Waiting ------------------------------------------------------------------------------------
 
-GX_DECL Arrival Transport::wait_any(std::span<const Request> requests) {
+GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
     GX_EXPECT(!requests.empty(), "wait_any needs at least one request");
     // Most messages are there soon: until then neither the clock nor who has left is looked at.
     for (int i = 0; i < options_.tests_at_once && !stopped_; ++i) {
@@ -225,7 +235,7 @@ GX_DECL Arrival Transport::wait_any(std::span<const Request> requests) {
     }
 }
 
-GX_DECL std::optional<std::size_t> Transport::test(std::span<const Request> requests) {
+GX_DECL std::optional<std::size_t> Messages::test(std::span<const Request> requests) {
     std::array<MPI_Request, 64> handles{};
     for (std::size_t first = 0; first < requests.size(); first += handles.size()) {
         const auto some =
@@ -246,35 +256,47 @@ GX_DECL std::optional<std::size_t> Transport::test(std::span<const Request> requ
         if (!found && code == MPI_SUCCESS) continue;
         Posted* const mine = found ? &at(some[static_cast<std::size_t>(index)]) : nullptr;
         if (mine != nullptr) mine->request = handles[static_cast<std::size_t>(index)];
-        expect_tested(code, mine);
+        expect_tested(code, mine, status);
         if (stopped_) return std::nullopt;
         if (done == 0 || mine == nullptr) continue;
-        if (mine->receiving) expect_length(*mine, status);
+        if (mine->receiving) {
+            expect_same_bucket(*mine, status);
+            expect_length(*mine, status);
+        }
         return first + static_cast<std::size_t>(index);
     }
     return std::nullopt;
 }
 
 // An error may be the loss of a rank, of which the session knows more.
-GX_DECL void Transport::expect_tested(int code, const Posted* posted) {
+GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_Status& status) {
     if (code == MPI_SUCCESS) return;
     int kind = MPI_SUCCESS;
     (void)MPI_Error_class(code, &kind);
-    if (kind == MPI_ERR_TRUNCATE && posted != nullptr && posted->receiving)
+    if (kind == MPI_ERR_TRUNCATE && posted != nullptr && posted->receiving) {
+        if (status.MPI_SOURCE == posted->peer) expect_same_bucket(*posted, status);
         refuse_length(*posted, "a longer one");
+    }
     const Moment end = std::chrono::steady_clock::now() + detail::transport::patience_with_cause;
     for (Backoff backoff; !stopped_ && std::chrono::steady_clock::now() < end;) backoff.pause();
     if (!stopped_) expect(code, "MPI_Testany");
 }
 
-GX_DECL void Transport::expect_length(const Posted& posted, const MPI_Status& status) {
+GX_DECL void Messages::expect_same_bucket(const Posted& posted, const MPI_Status& status) {
+    if (!tells_buckets(posted.channel)) return;
+    if (const auto sent = tags_.other_than(posted.bucket, status.MPI_TAG))
+        throw Error(
+            gx::detail::unequal_buckets(posted.peer, rank(), posted.channel, *sent, posted.bucket));
+}
+
+GX_DECL void Messages::expect_length(const Posted& posted, const MPI_Status& status) {
     MPI_Count bytes = 0;
     in_mpi([&] { expect(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x"); });
     if (bytes != static_cast<MPI_Count>(posted.bytes))
         refuse_length(posted, "one of " + std::to_string(bytes));
 }
 
-GX_DECL void Transport::refuse_length(const Posted& posted, const std::string& got) {
+GX_DECL void Messages::refuse_length(const Posted& posted, const std::string& got) {
     throw Error("rank " + std::to_string(rank()) + ", in " + coordination::describe(operation()) +
                 ", expected a message of " + std::to_string(posted.bytes) + " bytes from rank " +
                 std::to_string(posted.peer) + " on channel " + std::to_string(posted.channel) +
@@ -283,7 +305,7 @@ GX_DECL void Transport::refuse_length(const Posted& posted, const std::string& g
                 "options, on all ranks");
 }
 
-GX_DECL bool Transport::only_needs_ranks_that_left(std::span<const Request> requests) {
+GX_DECL bool Messages::only_needs_ranks_that_left(std::span<const Request> requests) {
     return std::ranges::all_of(requests, [&](Request r) {
         const int peer = at(r).peer;
         return peer != rank() && left_[static_cast<std::size_t>(peer)];
@@ -292,13 +314,13 @@ GX_DECL bool Transport::only_needs_ranks_that_left(std::span<const Request> requ
 
 // ---- Stopping -----------------------------------------------------------------------------------
 
-GX_DECL void Transport::hear() {
+GX_DECL void Messages::hear() {
     for (int r = 0; r < ranks(); ++r) left_[static_cast<std::size_t>(r)] = session_.left(r);
     if (session_.cause().stopped()) stopped_ = true;
 }
 
 // `late`: this wait has met its deadline.
-GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late) {
+GX_DECL Arrival Messages::stopped(std::span<const Request> requests, bool late) {
     using Outcome = Delivery::Outcome;
     const coordination::Cause cause = session_.cause();
     const Outcome outcome = cause.outcome();
@@ -315,17 +337,18 @@ GX_DECL Arrival Transport::stopped(std::span<const Request> requests, bool late)
              cause.rank}};
 }
 
-GX_DECL void Transport::progress() {
+GX_DECL void Messages::progress() {
     if (stopped_) return;
     int found = 0;
     in_mpi([&] {
-        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, messages_, &found, MPI_STATUS_IGNORE);
+        (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicators_.back(), &found,
+                         MPI_STATUS_IGNORE);
     });
 }
 
 // ---- MPI's own all-reduce -----------------------------------------------------------------------
 
-GX_DECL Delivery Transport::all_reduce(void* values, std::size_t count, ElementType element) {
+GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementType element) {
     detail::transport::Summed summed{};
     in_mpi([&] { summed = detail::transport::summed(element); });
     const auto [type, sum, bytes] = summed;
@@ -347,7 +370,7 @@ GX_DECL Delivery Transport::all_reduce(void* values, std::size_t count, ElementT
                                        static_cast<int>(some), type, sum, collectives_, &request);
                 if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
             });
-            expect_tested(code, nullptr);
+            expect_tested(code, nullptr, {});
             if (stopped_) continue;
             if (done != 0) break;
             const Moment after = std::chrono::steady_clock::now();
