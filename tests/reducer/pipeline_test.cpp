@@ -389,27 +389,31 @@ TEST(Pipeline, SaysWhichBucketFailedAndWhoIsMissing) {
     });
 }
 
+struct GpuDied {};  // no std::exception
+
 /// Breaks in its second bucket of gradient 0 on rank 1, and counts what it reduces.
 struct Breaking {
     using wire_type = gx::fp32;
     static constexpr int channels = 1, staleness = 0;
     [[maybe_unused]] static constexpr bool asynchronous = true;
     std::array<std::atomic<int>, 2>* reduced = nullptr;
+    void (*breaks)() = +[] { throw std::runtime_error("a broken cable"); };
     void reserve(const gx::ReducePlan&) {}
     gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
         ++(*reduced)[std::size_t(link.rank())];
-        if (link.rank() == 1 && bucket.index == 1) throw std::runtime_error("a broken cable");
+        if (link.rank() == 1 && bucket.index == 1) breaks();
         return {};
     }
     gx::StateList state() { return {}; }
 };
-TEST(Pipeline, ReducesNoBucketBehindOneWhoseReducerHasThrown) {
+void expect_told(void (*breaks)(), const std::string& expected) {
     std::array<std::atomic<int>, 2> reduced{};
     std::string told;
+    bool nested = false;
     try {
         gx::Threads<2>{}.run([&](auto& rank) {
             Pipeline pipeline(rank.stream(), rank.transport(),
-                              {.elements = 16, .bucket_elements = 4}, Breaking{&reduced});
+                              {.elements = 16, .bucket_elements = 4}, Breaking{&reduced, breaks});
             (void)pipeline.begin(0);
             pipeline.ready(0);
             const auto got = pipeline.collect(0);
@@ -420,11 +424,25 @@ TEST(Pipeline, ReducesNoBucketBehindOneWhoseReducerHasThrown) {
         });
     } catch (const gx::Error& e) {
         told = e.what();
-        EXPECT_NE(dynamic_cast<const std::nested_exception*>(&e), nullptr);
+        nested = dynamic_cast<const std::nested_exception*>(&e) != nullptr;
     }
-    EXPECT_EQ(told, "rank 1, step 0, bucket 1, all-reduce: a broken cable");
+    EXPECT_EQ(told, expected);
+    EXPECT_EQ(nested, expected.starts_with("rank 1, step 0")) << "what was thrown stays in it";
     EXPECT_EQ(reduced[0], 4);
     EXPECT_EQ(reduced[1], 2) << "others would take what it sends for a later bucket";
+}
+TEST(Pipeline, ReducesNoBucketBehindOneWhoseReducerHasThrown) {
+    const std::string where = "rank 1, step 0, bucket 1, all-reduce: ";
+    expect_told(Breaking{}.breaks, where + "a broken cable");
+    expect_told(+[] { throw gx::Error("a broken switch"); }, where + "a broken switch");
+    expect_told(+[] { throw gx::Error("it saw rank 7"); }, "it saw rank 7");
+    expect_told(+[] { throw gx::DeviceLost("a broken GPU"); }, "a broken GPU");
+    expect_told(+[] { throw 7; }, where + "an exception of type int, which is no std::exception");
+    expect_told(
+        +[] { throw GpuDied(); },
+        where +
+            "an exception of type (anonymous namespace)::GpuDied, which is no "
+            "std::exception");
 }
 
 TEST(Pipeline, AnErrorWithWorkInFlightDoesNotHang) {
@@ -458,7 +476,6 @@ struct ThrowsAtEachWait {
     std::uint64_t queued = 0;
     int waits = 0;
 };
-struct GpuDied {};        // no std::exception, as in the simulator
 struct forced_unwind {};  // named as Boost.Context's, which ends a fiber
 template <class E>
 int waits_at_the_end() {

@@ -177,6 +177,9 @@ TEST(Memory, ThatAPolicyLacksIsCountedThoughItsPlaceWasNamed) {
         EXPECT_TRUE(holds(error, "rank 1: there is not enough memory for batch 2"));
     EXPECT_EQ(lacking(std::runtime_error("a fan")), "rank 1, step 3: a fan");
     EXPECT_EQ(lacking(gx::Error("a sentence")), "a sentence");
+    const std::string of_int = "an exception of type int, which is no std::exception";
+    EXPECT_EQ(lacking(7), "rank 1, step 3: " + of_int);
+    EXPECT_EQ(unnamed(7), "rank 1, at its start: " + of_int);
 }
 
 // ---- Accuracy at chance -------------------------------------------------------------
@@ -383,7 +386,7 @@ TEST(ARankThatThrows, MayHaveGradientsOnTheirWay) {
 TEST(ARankThatThrows, MayThrowOnItsStream) {
     using Broken = BreaksOnItsStream<gx::Ring<fp32>>;
     expect_first_error<gx::Trainer<Net, Broken, gx::Constant>, gx::reference::Device>(
-        "a broken cable");
+        "rank 1, step 3, bucket 0, all-reduce: a broken cable");
 }
 
 // ---- A full disk --------------------------------------------------------------------

@@ -1,24 +1,20 @@
 // Pipeline<R, S, T>: gradients in flight: cut into buckets, reduced on a stream, s steps stale.
 #pragma once
 
-#include <cxxabi.h>  // __cxa_current_exception_type
-
 #include <algorithm>    // copy, max, min
 #include <concepts>     // same_as
 #include <cstdint>      // int64_t
-#include <cstring>      // strstr
 #include <exception>    // uncaught_exceptions
 #include <optional>     // no gradient yet
 #include <span>         // gradients
 #include <string>       // sentences
-#include <typeinfo>     // type_info
 #include <type_traits>  // remove_reference_t
 #include <utility>      // declval, exchange, move
 #include <vector>       // slots
 
 #include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/contract.hpp>              // GX_EXPECT
-#include <gx/core/detail/rethrow_named.hpp>  // rethrow_named
+#include <gx/core/detail/rethrow_named.hpp>  // rethrow_named_throughout
 #include <gx/core/error.hpp>                 // Error
 #include <gx/core/stream.hpp>                // Stream, Task, Event
 #include <gx/core/world.hpp>                 // HasMemory
@@ -31,12 +27,6 @@
 namespace gx {
 
 namespace detail::reducer {
-/// Whether the exception being handled ends a fiber (Boost.Context) or a thread (pthread_cancel).
-[[nodiscard]] inline bool is_forced_unwind() {
-    const std::type_info* type = abi::__cxa_current_exception_type();
-    return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
-}
-
 /// Whether R, or the reducer that it wraps, works_in_place.
 template <class R>
 [[nodiscard]] consteval bool works_in_place() {
@@ -60,9 +50,9 @@ struct GradientSlot {
 
 /// In a handler: throws on what a reducer has thrown, with the rank and the bucket.
 GX_COLD [[noreturn]] inline void rethrow_of_bucket(int rank, const Operation& o) {
-    detail::rethrow_named("rank " + std::to_string(rank) + ", step " + std::to_string(o.step) +
-                          ", bucket " + std::to_string(o.bucket) + ", " +
-                          std::string(o.what.view()));
+    rethrow_named_throughout("rank " + std::to_string(rank) + ", step " + std::to_string(o.step) +
+                             ", bucket " + std::to_string(o.bucket) + ", " +
+                             std::string(o.what.view()));
 }
 }  // namespace detail::reducer
 
@@ -410,7 +400,7 @@ private:
             try {
                 (void)wait(slot(g).event);
             } catch (...) {  // a task's error, which its world knows; or the end of this fiber
-                if (detail::reducer::is_forced_unwind()) throw;
+                if (detail::is_forced_unwind()) throw;
             }
         }
     }

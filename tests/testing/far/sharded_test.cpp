@@ -199,7 +199,7 @@ TEST(ShardedOnFarMemory, AStepSendsWhatThreadsSend) {
 
 // ---- A lost rank ---------------------------------------------------------------------
 
-struct Lost {};
+struct Lost : gx::EndsRank {};
 /// Rank 1 leaves its third step: before it sends a gradient, agrees on the update, or exchanges the
 /// parameters.
 enum class Leaves { reducing, agreeing, exchanging } leaves{};

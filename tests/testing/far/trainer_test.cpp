@@ -176,7 +176,7 @@ TEST(EarlyEnds, NameTheStepAndLayerOfABadLoss) {
         }
 }
 
-struct Lost {};
+struct Lost : gx::EndsRank {};
 thread_local bool is_lost = false;
 thread_local int calls = 0;
 /// On some ranks, its fourth update ends in an exception.

@@ -1,8 +1,9 @@
 // The first error of a run: kept, sent to the other ranks, and thrown.
 #pragma once
 
-#include <gx/coordination/process_run.hpp>  // the declarations
-#include <gx/core/error.hpp>                // Error, LostRank, DeviceLost
+#include <gx/coordination/process_run.hpp>   // the declarations
+#include <gx/core/detail/rethrow_named.hpp>  // name_of_exception
+#include <gx/core/error.hpp>                 // Error, LostRank, DeviceLost
 
 namespace gx::coordination {
 
@@ -22,7 +23,7 @@ GX_DECL std::string sentence_of(const std::exception_ptr& error) {
     } catch (const std::exception& e) {
         return e.what();
     } catch (...) {
-        return "an exception that is no std::exception";
+        return gx::detail::name_of_exception();
     }
 }
 

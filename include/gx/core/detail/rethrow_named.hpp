@@ -1,26 +1,72 @@
 // rethrow_named: an exception of a policy, with the place where it was thrown.
 #pragma once
 
+#include <cxxabi.h>  // __cxa_current_exception_type, __cxa_demangle
+
+#include <cstdlib>    // free
+#include <cstring>    // strstr
 #include <exception>  // throw_with_nested
+#include <memory>     // unique_ptr
 #include <new>        // bad_alloc
 #include <stdexcept>  // length_error
 #include <string>     // the place
+#include <typeinfo>   // type_info
 
 #include <gx/core/cold.hpp>   // GX_COLD
-#include <gx/core/error.hpp>  // Error
+#include <gx/core/error.hpp>  // Error, EndsRank
 
 namespace gx::detail {
 
-/// In a handler: throws what it handles. A std::exception that is no gx::Error becomes one,
-/// "WHERE: what()", with the exception nested in it; what ends a fiber, or is no std::exception,
-/// stays as it is.
+/// In a handler: whether what it handles ends a fiber (Boost.Context) or a thread (pthread_cancel).
+GX_COLD [[nodiscard]] inline bool is_forced_unwind() {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    return type == nullptr || std::strstr(type->name(), "forced_unwind") != nullptr;
+}
+
+/// The name of a type as C++ writes it.
+GX_COLD [[nodiscard]] inline std::string readable_name(const std::type_info& type) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> name(
+        abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
+    return name ? name.get() : type.name();
+}
+
+/// In a handler of what is no std::exception: "an exception of type int, which is no
+/// std::exception".
+GX_COLD [[nodiscard]] inline std::string name_of_exception() {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    if (type == nullptr) return "an exception that C++ did not throw";
+    return "an exception of type " + readable_name(*type) + ", which is no std::exception";
+}
+
+/// In a handler: throws what it handles. What is no gx::Error becomes one, "WHERE: what()", or with
+/// name_of_exception(), with the exception nested in it; what ends a fiber or a rank stays as it
+/// is.
 GX_COLD [[noreturn]] inline void rethrow_named(const std::string& where) {
     try {
         throw;
     } catch (const Error&) {
         throw;
+    } catch (const EndsRank&) {
+        throw;
     } catch (const std::exception& e) {
         std::throw_with_nested(Error(where + ": " + e.what()));
+    } catch (...) {
+        if (is_forced_unwind()) throw;
+        std::throw_with_nested(Error(where + ": " + name_of_exception()));
+    }
+}
+
+/// In a handler: the same, and a plain gx::Error whose sentence names no rank gets the place too.
+GX_COLD [[noreturn]] inline void rethrow_named_throughout(const std::string& where) {
+    try {
+        throw;
+    } catch (const Error& e) {
+        const std::string sentence = e.what();
+        if (typeid(e) != typeid(Error) || sentence.find("rank ") != std::string::npos) throw;
+        std::throw_with_nested(Error(where + ": " + sentence));
+    } catch (...) {
+        rethrow_named(where);
     }
 }
 

@@ -496,7 +496,7 @@ GX_DECL void with_memory(int rank, FunctionRef<const RunPhase&()> phase, Functio
     } catch (const Error& e) {
         if (detail::is_of_memory(e)) stop();
         throw;
-    } catch (const std::exception&) {  // of a policy or a source that is made; steps name theirs
+    } catch (...) {  // of a policy or a source that is made; steps name theirs
         detail::rethrow_named("rank " + std::to_string(rank) + ", at its start");
     }
 }

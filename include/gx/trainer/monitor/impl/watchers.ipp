@@ -1,29 +1,17 @@
 // Bodies of watchers.hpp.
 #pragma once
 
-#include <cxxabi.h>  // __cxa_demangle
-
-#include <cstdlib>   // free
-#include <memory>    // unique_ptr
 #include <string>    // names
 #include <typeinfo>  // typeid
 #include <utility>   // exchange
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/error.hpp>  // Error
+#include <gx/core/detail/rethrow_named.hpp>  // readable_name, name_of_exception
+#include <gx/core/error.hpp>                 // Error
 #include <gx/trainer/monitor/watchers.hpp>
 
 namespace gx::detail::trainer {
-
-/// The name of an observer's type.
-[[nodiscard]] GX_COLD GX_DECL std::string name_of(const Observer& observer) {
-    int status = 0;
-    const std::type_info& type = typeid(observer);
-    const std::unique_ptr<char, void (*)(void*)> name(
-        abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
-    return status == 0 && name ? name.get() : type.name();
-}
 
 GX_DECL Watchers::Watchers(const std::vector<Observer*>& given, bool progress, bool root) {
     if (!root) return;
@@ -42,14 +30,14 @@ void Watchers::each(F f, std::int64_t step) {
             if (what.ends_with('.')) what.remove_suffix(1);
             throw Error(fmt::format(
                 "step {}: observer {} threw: {}. Mend it, or leave it out of 'observers'.", step,
-                name_of(*o), what));
+                gx::detail::readable_name(typeid(*o)), what));
         };
         try {
             f(*o);
         } catch (const std::exception& e) {
             stop(e.what());
         } catch (...) {
-            stop("an exception without a sentence");
+            stop(gx::detail::name_of_exception());
         }
     }
 }
@@ -78,12 +66,13 @@ GX_DECL void Watchers::run_ended(const RunRecord& record) {
 
 GX_DECL void Watchers::run_failed(const std::exception_ptr& error) noexcept {
     if (!begun_) return;
-    std::string sentence = "an exception without a sentence";
+    std::string sentence;
     try {
         std::rethrow_exception(error);
     } catch (const std::exception& e) {
         sentence = e.what();
     } catch (...) {
+        sentence = gx::detail::name_of_exception();
     }
     for (Observer* const o : all_) {
         if (o == thrower_) continue;

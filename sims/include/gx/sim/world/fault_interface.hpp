@@ -12,6 +12,7 @@
 #include <vector>            // lists
 
 #include <gx/io/problems.hpp>  // Problems
+#include <gx/core/error.hpp>   // EndsRank
 #include <gx/core/stream.hpp>  // Operation
 #include <gx/core/units.hpp>   // Nanoseconds
 
@@ -41,8 +42,9 @@ struct DeliveryRules {
 
 /// Thrown through the code of a rank whose GPU has died. It does not derive from std::exception:
 /// only the world may catch it.
-struct RankDied {
-    int rank = -1;
+struct RankDied : EndsRank {
+    explicit RankDied(int r) : rank(r) {}
+    int rank;
 };
 
 /// Faults of one run, as queried by the world; nullptr for a run without faults.
