@@ -158,7 +158,7 @@ TEST(Coordinator, AKnownConnectionIsOfItsRank) {
 // ---- Terms -----------------------------------------------------------------------------
 const RunTerms terms{.composition = "Trainer<A>",
                      .seed = 3,
-                     .options_hash = 255,
+                     .options = "batch=4\nscheduler.rate=0.5\n",
                      .ranks = 3,
                      .source = "60000 images"};
 /// The cause on all ranks where rank 2 has `its` terms.
@@ -187,10 +187,17 @@ TEST(Coordinator, TermsThatDifferEndTheRunOnAllAndNameBothValues) {
     its.seed = 4;
     EXPECT_TRUE(has(differing(its), "the seed of rank 2 is '4', that of rank 0 is '3'"));
     its = terms;
-    its.options_hash = 256;
+    its.options = "batch=4\nscheduler.rate=0.25\n";
     EXPECT_TRUE(has(differing(its),
-                    "of rank 2 is '0x0000000000000100', that of rank 0 is "
-                    "'0x00000000000000ff'"));
+                    "the option scheduler.rate of rank 2 is '0.25', that of rank 0 is '0.5'"));
+    its.options = "batch=4\nmomentum=0.9=x\nscheduler.rate=0.5\n";
+    EXPECT_TRUE(has(differing(its),
+                    "the option momentum of rank 2 is '0.9=x', that of rank 0 is 'not given'"));
+    its.options = "batch=4\n";
+    EXPECT_TRUE(has(differing(its),
+                    "the option scheduler.rate of rank 2 is 'not given', that of rank 0 is '0.5'"));
+    its.options = "scheduler.rate=0.5\nbatch=4\n";  // of another program
+    EXPECT_TRUE(has(differing(its), "the list of options of rank 2 is 'scheduler.rate"));
     its = terms;
     its.ranks = 4;
     EXPECT_TRUE(has(differing(its), "the number of ranks of rank 2 is '4', that of rank 0 is '3'"));

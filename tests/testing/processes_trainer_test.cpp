@@ -133,7 +133,8 @@ TEST_F(ProcessesTrainer, ProcessesThatTrainDifferentThingsEndWithOneSentence) {
     const std::array found{sentences(seed, images()), sentences(rate, images()),
                            sentences(o, images(41))};
     const std::array<std::string, 3> expected{
-        "the seed of rank 2 is '4', that of rank 0 is '3'", "the hash of the options of rank 2 is ",
+        "the seed of rank 2 is '4', that of rank 0 is '3'",
+        "the option scheduler.next.peak_rate of rank 2 is '0.125', that of rank 0 is ",
         "the data source of rank 2 is 'training on 'synthetic': 41 images of 1 x 4 x 4"};
     for (std::size_t i = 0; i < found.size(); ++i)
         for (const std::string& text : found[i])

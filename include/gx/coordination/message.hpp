@@ -30,7 +30,7 @@ namespace gx::coordination {
 //      1 Hello      member  str run_id, i32 rank, i32 ranks, i32 local_rank, u64 process, str host
 //      2 Welcome    root    list of members by rank: str host, u64 process, i32 local_rank
 //      3 Refused    root    str text
-//      4 RunTerms   member  str composition, u64 seed, u64 options_hash, i32 ranks, str source
+//      4 RunTerms   member  str composition, u64 seed, str options, i32 ranks, str source
 //      5 Agreed     root    -
 //      6 Alive      both    operation
 //      7 Failed     member  i32 exit_status, operation, str text
@@ -46,7 +46,7 @@ namespace gx::coordination {
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
 
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.

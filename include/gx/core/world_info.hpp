@@ -23,7 +23,7 @@ struct WorldInfo {
 struct RunTerms {
     std::string composition{};
     std::uint64_t seed = 0;
-    std::uint64_t options_hash = 0;  ///< of all other options that decide what a rank does
+    std::string options{};  ///< all others that decide what a rank does: "name=value" in lines
     int ranks = 0;
     std::string source{};  ///< description of the data
     bool operator==(const RunTerms&) const = default;

@@ -1,10 +1,10 @@
 // Coordinator: the bodies.
 #pragma once
 
-#include <algorithm>  // all_of
-#include <iomanip>    // hex
-#include <sstream>    // hashes as text
-#include <utility>    // exchange
+#include <algorithm>  // all_of, find
+#include <sstream>    // options
+#include <utility>    // exchange, pair
+#include <vector>     // options
 
 #include <gx/coordination/coordinator.hpp>  // the declarations
 #include <gx/core/contract.hpp>             // GX_EXPECT
@@ -25,10 +25,32 @@ inline std::string list(const std::vector<int>& ranks) {
     return text;
 }
 
-inline std::string hex(std::uint64_t x) {
-    std::ostringstream out;
-    out << "0x" << std::hex << std::setw(16) << std::setfill('0') << x;
-    return out.str();
+/// An option that two lists of RunTerms do not share: its name, and the values of both.
+struct OtherOption {
+    std::string name, mine, other;
+};
+/// The first option that differs, in the order of `mine`. Requires: the lists differ.
+inline OtherOption first_difference(const std::string& mine, const std::string& other) {
+    const auto options_of = [](const std::string& text) {
+        std::vector<std::pair<std::string, std::string>> options;
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);) {
+            const auto equals = std::min(line.find('='), line.size());
+            options.emplace_back(line.substr(0, equals),
+                                 line.substr(std::min(equals + 1, line.size())));
+        }
+        return options;
+    };
+    const auto value_in = [](const auto& options, const std::string& name) {
+        const auto at = std::ranges::find(options, name, [](const auto& o) { return o.first; });
+        return at == options.end() ? std::string("not given") : at->second;
+    };
+    const auto a = options_of(mine), b = options_of(other);
+    for (const auto* list : {&a, &b})
+        for (const auto& [name, value] : *list)
+            if (value_in(a, name) != value_in(b, name))
+                return {"option " + name, value_in(a, name), value_in(b, name)};
+    return {"list of options", mine, other};
 }
 
 /// First difference between the terms of `rank` and of rank 0, or nothing.
@@ -43,8 +65,10 @@ inline std::string difference(int rank, const RunTerms& its, const RunTerms& of_
         return say("composition", its.composition, of_root.composition);
     if (its.seed != of_root.seed)
         return say("seed", std::to_string(its.seed), std::to_string(of_root.seed));
-    if (its.options_hash != of_root.options_hash)
-        return say("hash of the options", hex(its.options_hash), hex(of_root.options_hash));
+    if (its.options != of_root.options) {
+        const OtherOption o = first_difference(its.options, of_root.options);
+        return say(o.name, o.mine, o.other);
+    }
     if (its.ranks != of_root.ranks)
         return say("number of ranks", std::to_string(its.ranks), std::to_string(of_root.ranks));
     if (its.source != of_root.source) return say("data source", its.source, of_root.source);

@@ -55,7 +55,7 @@ public:
     void operator()(const RunTerms& m) {
         text(m.composition);
         number(m.seed);
-        number(m.options_hash);
+        text(m.options);
         number(m.ranks);
         text(m.source);
     }
@@ -161,7 +161,7 @@ public:
     void operator()(RunTerms& m) {
         string(m.composition);
         number(m.seed);
-        number(m.options_hash);
+        string(m.options);
         number(m.ranks);
         string(m.source);
     }

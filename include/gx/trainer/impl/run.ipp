@@ -10,7 +10,6 @@
 
 #include <gx/core/cold.hpp>                  // GX_COLD
 #include <gx/core/error.hpp>                 // Error
-#include <gx/core/hash.hpp>                  // hash_name
 #include <gx/core/hash_bits.hpp>             // hash_bits
 #include <gx/io/folder_lock.hpp>             // FolderLock
 #include <gx/io/json_value.hpp>              // read_json
@@ -339,18 +338,22 @@ GX_DECL void restore_record(const Run& run, RunRecord& record) {
 }
 
 GX_DECL RunTerms terms_of(const Run& run, int ranks) {
-    std::string options = "batch=" + std::to_string(run.options.batch) +
-                          ";evaluate=" + std::to_string(run.options.evaluate) +
-                          ";from=" + std::to_string(run.resume ? run.resume->step : -1);
-    if (run.initial) options += ";weights=" + std::to_string(hash_bits(run.initial->parameters));
-    if (run.gate->armed()) options += ";may_stop=1";  // all processes ask behind each step
+    std::string options = fmt::format("batch={}\nevaluate={}\n", run.options.batch,
+                                      run.options.evaluate ? "yes" : "no");
+    const auto add = [&](std::string_view name, const auto& value) {
+        options += fmt::format("{}={}\n", name, value);
+    };
+    if (run.resume) add("resume (the step of the checkpoint)", run.resume->step);
+    if (run.initial)
+        add("weights (a hash of theirs)",
+            fmt::format("{:016x}", hash_bits(run.initial->parameters)));
+    if (run.gate->armed()) add("stop", "on request");  // all processes ask behind each step
     if (run.options.checkpoints.every_steps > 0)
-        options += ";every_steps=" + std::to_string(run.options.checkpoints.every_steps);
-    for (const Checkpoint::Option& o : run.composition.choices)
-        options += ";" + o.name + "=" + o.value;
+        add("checkpoints.every_steps", run.options.checkpoints.every_steps);
+    for (const Checkpoint::Option& o : run.composition.choices) add(o.name, o.value);
     return {.composition = run.composition.name,
             .seed = run.options.seed,
-            .options_hash = hash_name(options),
+            .options = options,
             .ranks = ranks,
             .source = description(run.data, run.options.evaluate)};
 }
