@@ -2,9 +2,10 @@
 // Run:  build/release/gx_records --pack imagenet/train --output shards/train --shards 64 --seed 1
 //       build/release/gx_records --verify shards/train-*.rec
 //       build/release/gx_records --list shards/train-00000-of-00064.rec
-// Exit: 0 all right; 1 corrupt records were found; 2 for a command line or a file that cannot be
-//       used
+// Exit: 0 all right; 1 corrupt records were found, or shards are missing; 2 for a command line or a
+//       file that cannot be used
 
+#include <map>      // folders
 #include <numeric>  // iota
 #include <set>      // what is read
 #include <vector>   // shards
@@ -156,10 +157,17 @@ int pack(const Arguments& a) {
 /// Nothing that is read is written, and nothing is written twice.
 void expect_other_files(const Arguments& a) {
     std::set<fs::path> taken;
+    std::map<fs::path, fs::path> folders;  // many shards are of one
+    const auto resolved = [&](const fs::path& path) {
+        if (fs::exists(fs::symlink_status(path))) return fs::weakly_canonical(path);
+        const auto [at, is_new] = folders.try_emplace(path.parent_path());
+        if (is_new) at->second = fs::weakly_canonical(fs::absolute(path).parent_path());
+        return at->second / path.filename();
+    };
     for (const Paths* some : {&a.pack, &a.verify, &a.list})
-        for (const fs::path& path : *some) taken.insert(fs::weakly_canonical(path));
+        for (const fs::path& path : *some) taken.insert(resolved(path));
     const auto expect_other = [&](const char* option, const fs::path& named, const fs::path& path) {
-        if (!taken.insert(fs::weakly_canonical(path)).second)
+        if (!taken.insert(resolved(path)).second)
             throw gx::Error(
                 fmt::format("{} '{}': '{}' is read or written besides, and would be "
                             "overwritten. Choose other names.",
@@ -171,6 +179,56 @@ void expect_other_files(const Arguments& a) {
 }
 
 // ---- Checking and listing -------------------------------------------------------------------
+
+/// What the name of a shard says of all of them, as train-00003-of-00064.rec does.
+struct ShardSet {
+    std::string before, after;  ///< the number
+    std::size_t digits = 0;
+    int count = 0;
+    auto operator<=>(const ShardSet&) const = default;
+
+    [[nodiscard]] fs::path shard(int s) const {
+        return fmt::format("{}{:0{}}{}", before, s, digits, after);
+    }
+};
+std::optional<ShardSet> shard_set(const fs::path& path) {
+    constexpr std::string_view of = "-of-", numerals = "0123456789";
+    const std::string name = path.string();
+    const auto between = name.rfind(of);
+    if (between == name.npos) return std::nullopt;
+    const auto last = name.find_last_not_of(numerals, between - 1);
+    const auto first = last == name.npos ? 0 : last + 1, count = between + of.size();
+    const auto end = std::min(name.find_first_not_of(numerals, count), name.size());
+    const auto digits = between - first;
+    if (digits == 0 || digits > 5 || end == count || end - count > 5) return std::nullopt;
+    return ShardSet{name.substr(0, first), name.substr(between), digits,
+                    std::stoi(name.substr(count, end - count))};
+}
+
+/// Prints shards of which others were read, and which are not there or were not named; returns how
+/// many are not there.
+std::int64_t missing_shards(const Paths& read) {
+    const std::set<fs::path> named(read.begin(), read.end());
+    std::set<ShardSet> sets;
+    for (const fs::path& path : read)
+        if (const auto set = shard_set(path)) sets.insert(*set);
+    std::int64_t missing = 0;
+    for (const ShardSet& set : sets) {
+        Paths absent, unnamed;
+        for (int s = 0; s < set.count; ++s)
+            if (const fs::path path = set.shard(s); !named.contains(path))
+                (fs::exists(path) ? unnamed : absent).push_back(path);
+        const auto print = [&](const Paths& some, const char* are) {
+            if (some.empty()) return;
+            gx::print_error("gx_records: {} of {} shards {}, '{}' first\n", some.size(), set.count,
+                            are, gx::printable(some[0].string()));
+        };
+        print(absent, "are not there");
+        print(unnamed, "were not read, as they were not named");
+        missing += std::ssize(absent);
+    }
+    return missing;
+}
 
 int verify(const Arguments& a) {
     const gx::EncodedFiles source = opened(a.verify, a, gx::OnCorrupt::skip);
@@ -186,7 +244,7 @@ int verify(const Arguments& a) {
                source.info().count - reader->skipped().count, source.info().classes, bytes,
                corrupt);
     write_json(a, source.info(), corrupt, a.verify);
-    return corrupt > 0 ? 1 : 0;
+    return missing_shards(a.verify) > 0 || corrupt > 0 ? 1 : 0;
 }
 
 int list(const Arguments& a) {
@@ -209,7 +267,8 @@ int main(int argc, char** argv) {
     auto* what = app.add_option_group("what");
     auto* packs = what->add_option("--pack", a.pack, "pack a folder of class folders, or shards");
     what->add_option("--verify", a.verify,
-                     "read every record of a source; exit 1 if any is corrupt. Images are not "
+                     "read every record of a source; exit 1 if any is corrupt, or a shard of "
+                     "those that the names promise (-of-00064) missing. Images are not "
                      "decoded, and of the formats TFRecord alone has sums of them");
     what->add_option("--list", a.list,
                      "print number, label, offset, bytes, file and name of each sample");

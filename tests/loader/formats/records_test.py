@@ -190,6 +190,17 @@ def test(folder, draw):
         done = run("--verify", *source)
         expect(f"verify {source[0]}", done.stdout.startswith(count), True)
 
+    if len(shards) > 1:
+        done = run("--verify", shards[1])
+        expect("shards that were not named", f"{len(shards) - 1} of {len(shards)} shards were not "
+               f"read, as they were not named, '{shards[0]}' first" in done.stderr, True)
+        (folder / "some").mkdir()
+        for shard in shards[:-1]:
+            (folder / "some" / shard.name).write_bytes(shard.read_bytes())
+        done = run("--verify", *sorted((folder / "some").iterdir()), status=1)
+        expect("a shard that is not there", f"1 of {len(shards)} shards are not there, "
+               f"'{folder / 'some' / shards[-1].name}' first" in done.stderr, True)
+
     # ---- Faults ----
     data = bytearray((folder / "tf.tfrecord").read_bytes())
     data[40] ^= 1
