@@ -1,6 +1,7 @@
 // gx_plan: Pareto front of time and price for a job over machines, counts, reducers and wires.
 // Run:    build/release/gx_plan --model ResNet-50 --epochs 90 --global-batch 8192 --html plan.html
 // Prints: the front, why the others are dominated, and what is assumed of the framework
+// Exit:   0; 1 where no candidate can do the job within its limits; 2 for input that cannot be used
 #include <algorithm>   // any_of, count
 #include <cstdio>      // stderr
 #include <functional>  // less
@@ -493,7 +494,7 @@ nlohmann::ordered_json json_of(const Candidate& o) {
     return j;
 }
 
-void plan(const Asked& a) {
+int plan(const Asked& a) {
     const sim::KnownModel& model = sim::find_model(a.model);
     expect_outputs({{"--json", a.json}, {"--html", a.html}});
     tools::plan::Job job = job_of(a);
@@ -516,7 +517,13 @@ void plan(const Asked& a) {
     const std::vector<std::string> assumed = assumptions(space.stack, inputs);
     print(candidates, job, a, assumed, price_dates(space));
     if (!a.html.empty()) write_file(a.html, tools::plan::page(candidates, job, assumed));
-    if (a.json.empty()) return;
+    const int status = std::ranges::any_of(candidates, &Candidate::on_front) ? 0 : 1;
+    if (status != 0)
+        gx::print_error(
+            "gx_plan: none of {} candidates can do this job within its limits: the reasons are "
+            "above. Raise a limit, or allow more machines.\n",
+            candidates.size());
+    if (a.json.empty()) return status;
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const Candidate& o : candidates) all.push_back(json_of(o));
     nlohmann::ordered_json rests_on = nlohmann::ordered_json::array();
@@ -528,6 +535,7 @@ void plan(const Asked& a) {
                                               {"offers", all}}
                                .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
                            "\n");
+    return status;
 }
 
 }  // namespace
@@ -537,5 +545,5 @@ int main(int argc, char** argv) {
     CLI::App app("Pareto front of time and dollars for training a network, on simulated clusters.",
                  "gx_plan");
     read_options(app, asked);
-    return gx::run_program(app, argc, argv, [&] { plan(asked); });
+    return gx::run_program(app, argc, argv, [&] { return plan(asked); });
 }
