@@ -324,16 +324,15 @@ GX_DECL Arrival Messages::stopped(std::span<const Request> requests, bool late) 
     using Outcome = Delivery::Outcome;
     const coordination::Cause cause = session_.cause();
     const Outcome outcome = cause.outcome();
-    const bool threw = outcome == Outcome::cancelled;
-    const auto found = std::ranges::find_if(
-        requests, [&](Request r) { return !threw && at(r).peer == cause.rank; });
-    const bool lost = found != requests.end();
-    Posted& mine = at(lost ? *found : requests[0]);
+    const auto found =
+        std::ranges::find_if(requests, [&](Request r) { return at(r).peer == cause.rank; });
+    const bool its = found != requests.end();
+    Posted& mine = at(its ? *found : requests[0]);
     if (mine.receiving && mine.request != MPI_REQUEST_NULL)
         in_mpi([&] { (void)MPI_Cancel(&mine.request); });
     mine.request = MPI_REQUEST_NULL;  // its slot is not used again: MPI may still write there
-    return {lost ? static_cast<std::size_t>(found - requests.begin()) : 0,
-            {lost || (late && outcome == Outcome::timed_out) ? outcome : Outcome::cancelled,
+    return {its ? static_cast<std::size_t>(found - requests.begin()) : 0,
+            {its || (late && outcome == Outcome::timed_out) ? outcome : Outcome::cancelled,
              cause.rank}};
 }
 
