@@ -13,6 +13,12 @@
 #define GX_INLINE __attribute__((always_inline)) inline
 #define GX_AVX2 __attribute__((target("avx2,f16c")))
 #define GX_AVX512 __attribute__((target("avx512f")))
+// Below -O3 g++ would leave a group's loop a loop, and its sums in memory.
+#if defined(__clang__)
+#define GX_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GX_UNROLL _Pragma("GCC unroll 4")
+#endif
 #endif
 
 namespace gx::detail::shared_memory {
@@ -65,6 +71,18 @@ GX_INLINE void round_to(bf16, V& x) {
     }
     x = reinterpret_cast<V>(y);
 }
+#if !defined(__clang__)  // which has other builtins, and finds the mask by itself
+/// As above without care, in one operation less: the last bit that stays is a lane of a mask.
+template <bool careful>
+    requires(!careful)
+GX_AVX512 GX_INLINE void round_to(bf16, convert::Floats16& x) {
+    using Bits = int __attribute__((vector_size(64)));
+    const Bits bits = reinterpret_cast<Bits>(x), even = bits + 0x7fff;
+    const auto odd = __builtin_ia32_ptestmd512(bits, Bits{} + 0x10000, convert::every_lane);
+    const Bits y = __builtin_ia32_paddd512_mask(even, Bits{} + 1, even, odd);
+    x = reinterpret_cast<convert::Floats16>(y & ~0xffff);
+}
+#endif
 template <bool careful>
 GX_AVX2 GX_INLINE void round_to(fp16, convert::Floats8& x) {
     x = __builtin_ia32_vcvtph2ps256(__builtin_ia32_vcvtps2ph256(x, 0));  // 0: to nearest
@@ -114,18 +132,20 @@ GX_AVX512 GX_INLINE bool has_nan(const convert::Floats16& x) {
 
 // Whole groups of four vectors from `first` on; returns the end of what is done. Where there is no
 // NaN, sums need no look at each operand, and bf16 rounds in half of the operations: so a group is
-// summed without care, and again with it if a NaN has come out.
+// summed without care, and again with it if a NaN has come in or out.
 #define GX_AVERAGE(SIMD, TARGET, V)                                                        \
     template <bool careful, class E, class S>                                              \
     TARGET GX_INLINE bool average_group(Buffers buffers, std::size_t i, const V& factor) { \
         constexpr std::size_t width = sizeof(V) / sizeof(float), group = 4;                \
-        V sum[group] = {}, any_nan = {};                                                   \
+        constexpr bool looks_at_inputs = !careful && rounds_by_integers<E, S>;             \
+        V sum[group] = {}, inputs[group] = {};                                             \
         for (std::size_t r = 0; r < buffers.size(); ++r) {                                 \
             const auto* const from = at<S>(buffers, r, i);                                 \
+            GX_UNROLL                                                                      \
             for (std::size_t k = 0; k < group; ++k) {                                      \
                 V x;                                                                       \
                 convert::load(S{}, from + k * width, x);                                   \
-                if constexpr (!careful && rounds_by_integers<E, S>) any_nan += x;          \
+                if constexpr (looks_at_inputs) inputs[k] = r == 0 ? x : inputs[k] + x;     \
                 if constexpr (!std::same_as<E, S>) round_to<careful>(E{}, x);              \
                 if (r == 0) sum[k] = x;                                                    \
                 else if constexpr (careful) convert::add_to(sum[k], x), sum[k] = x;        \
@@ -133,18 +153,20 @@ GX_AVX512 GX_INLINE bool has_nan(const convert::Floats16& x) {
             }                                                                              \
         }                                                                                  \
         if constexpr (!careful) {                                                          \
-            if constexpr (!rounds_by_integers<E, S>)                                       \
-                any_nan = (sum[0] + sum[1]) + (sum[2] + sum[3]);                           \
-            if (has_nan(any_nan)) return false;                                            \
+            const V* const all = looks_at_inputs ? inputs : sum;                           \
+            if (has_nan((all[0] + all[1]) + (all[2] + all[3]))) return false;              \
         }                                                                                  \
+        GX_UNROLL                                                                          \
         for (std::size_t k = 0; k < group; ++k) {                                          \
             sum[k] *= factor;                                                              \
             if constexpr (!std::same_as<E, S> || std::same_as<E, bf16>)                    \
                 round_to<careful>(E{}, sum[k]);                                            \
         }                                                                                  \
-        for (std::size_t r = 0; r < buffers.size(); ++r)                                   \
+        for (std::size_t r = 0; r < buffers.size(); ++r) {                                 \
+            GX_UNROLL                                                                      \
             for (std::size_t k = 0; k < group; ++k)                                        \
                 store_mean(S{}, at<S>(buffers, r, i) + k * width, sum[k]);                 \
+        }                                                                                  \
         return true;                                                                       \
     }                                                                                      \
     template <class E, class S>                                                            \
@@ -161,6 +183,7 @@ GX_AVX512 GX_INLINE bool has_nan(const convert::Floats16& x) {
 GX_AVERAGE(avx2, GX_AVX2, convert::Floats8)
 GX_AVERAGE(avx512, GX_AVX512, convert::Floats16)
 #undef GX_AVERAGE
+#undef GX_UNROLL
 #undef GX_INLINE
 #undef GX_AVX2
 #undef GX_AVX512
