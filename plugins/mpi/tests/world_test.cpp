@@ -333,6 +333,9 @@ TEST(MpiBucketTags, AreStepAndIndexModuloWhatFits) {
     EXPECT_EQ(narrow.other_than({}, 5), std::nullopt) << "a receive of none";
     const auto other = narrow.other_than(bucket_of(254, 1), narrow.tag_of(bucket_of(256, 0)));
     EXPECT_EQ(other, bucket_of(256, 0)) << "beyond where tags begin anew";
+    EXPECT_EQ(narrow.other_than(bucket_of(7, 300), narrow.tag_of(bucket_of(7, 301))),
+              bucket_of(7, 301))
+        << "beyond the indices of tags";
     EXPECT_EQ(narrow.other_than(bucket_of(2, 1), narrow.tag_of(bucket_of(254, 1))),
               bucket_of(254, 1))
         << "no step is before 0";
