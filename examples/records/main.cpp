@@ -193,7 +193,7 @@ struct ShardSet {
 };
 std::optional<ShardSet> shard_set(const fs::path& path) {
     constexpr std::string_view of = "-of-", numerals = "0123456789";
-    const std::string name = path.string();
+    const std::string name = path.filename().string();
     const auto between = name.rfind(of);
     if (between == name.npos) return std::nullopt;
     const auto last = name.find_last_not_of(numerals, between - 1);
@@ -201,8 +201,8 @@ std::optional<ShardSet> shard_set(const fs::path& path) {
     const auto end = std::min(name.find_first_not_of(numerals, count), name.size());
     const auto digits = between - first;
     if (digits == 0 || digits > 5 || end == count || end - count > 5) return std::nullopt;
-    return ShardSet{name.substr(0, first), name.substr(between), digits,
-                    std::stoi(name.substr(count, end - count))};
+    return ShardSet{(path.parent_path() / name.substr(0, first)).string(), name.substr(between),
+                    digits, std::stoi(name.substr(count, end - count))};
 }
 
 /// Prints shards of which others were read, and which are not there or were not named; returns how
@@ -213,9 +213,10 @@ std::int64_t missing_shards(const Paths& read) {
     for (const fs::path& path : read)
         if (const auto set = shard_set(path)) sets.insert(*set);
     std::int64_t missing = 0;
-    for (const ShardSet& set : sets) {
+    for (const ShardSet& set : sets) {  // numbered from 0, or from 1
         Paths absent, unnamed;
-        for (int s = 0; s < set.count; ++s)
+        const int begin = !fs::exists(set.shard(0)) && fs::exists(set.shard(set.count)) ? 1 : 0;
+        for (int s = begin; s < begin + set.count; ++s)
             if (const fs::path path = set.shard(s); !named.contains(path))
                 (fs::exists(path) ? unnamed : absent).push_back(path);
         const auto print = [&](const Paths& some, const char* are) {

@@ -200,6 +200,11 @@ def test(folder, draw):
         done = run("--verify", *sorted((folder / "some").iterdir()), status=1)
         expect("a shard that is not there", f"1 of {len(shards)} shards are not there, "
                f"'{folder / 'some' / shards[-1].name}' first" in done.stderr, True)
+        from_1 = folder / "from-1-of-9"
+        from_1.mkdir()
+        for i, shard in enumerate(shards, 1):
+            (from_1 / f"s-{i}-of-{len(shards)}.rec").write_bytes(shard.read_bytes())
+        expect("shards from 1", run("--verify", *from_1.iterdir()).stderr, "")
 
     # ---- Faults ----
     data = bytearray((folder / "tf.tfrecord").read_bytes())
