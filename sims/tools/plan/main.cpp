@@ -50,7 +50,7 @@ using tools::plan::Candidate;
 
 struct Asked {
     std::string model = "ResNet-50", precision = "mixed", optimizer = "sgd", profile{},
-                stack = "pytorch-ddp", json{}, html{};
+                stack = "pytorch-ddp", kernels = "auto", json{}, html{};
     std::vector<std::string> machines{"p2.xlarge",  "p2.8xlarge",  "p2.16xlarge",  "p3.2xlarge",
                                       "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
     std::int64_t examples = 1'281'167;
@@ -132,6 +132,12 @@ void read_options(CLI::App& app, Asked& a) {
     app.add_option("--stack", a.stack,
                    "framework whose fitted costs a step pays: pytorch-ddp, tensorflow-horovod, "
                    "mxnet-horovod, oneflow; none: computation and wire alone")
+        ->capture_default_str();
+    app.add_option("--kernels", a.kernels,
+                   "of the roofline: fused, as by torch.compile and NVIDIA's containers; separate; "
+                   "channels-first, as frameworks of before 2020; auto: channels-first on GPUs of "
+                   "before 2020 unless --stack is none, else fused")
+        ->check(CLI::IsMember({"auto", "fused", "separate", "channels-first"}))
         ->capture_default_str();
     app.add_flag("--synchronous", a.synchronous, "exclude reducers that apply stale gradients");
     app.add_flag("--sharded", a.sharded,
@@ -256,6 +262,24 @@ UpdateCost update_of(const std::string& optimizer) {
 
 using Inputs = std::vector<tools::plan::Input>;
 
+/// "; kernels are ... on p3.16xlarge": of each machine's roofline.
+std::string kernels_text(const tools::plan::SearchSpace& space) {
+    std::map<std::string, std::set<std::string>> machines;  // by kernels
+    for (const sim::ClusterSpec& c : space.clusters) {
+        const sim::Framework kernels = space.kernels_on(c.machine.gpu);
+        const char* const are = kernels.fused            ? "fused, channels last"
+                                : kernels.channels_first ? "one for each operation, channels first"
+                                                         : "one for each operation, channels last";
+        machines[are].insert(std::string(c.machine.name.view()));
+    }
+    std::string text = "; kernels (--kernels) are ";
+    for (bool first = true; const auto& [are, names] : machines) {
+        text += fmt::format("{}{} on {}", first ? "" : "; ", are, fmt::join(names, ", "));
+        first = false;
+    }
+    return text;
+}
+
 /// The step that the space is timed with.
 void set_step(tools::plan::SearchSpace& space, const Asked& a, const Graph& graph, Inputs& inputs) {
     tools::plan::StepInput step = a.step;
@@ -265,22 +289,32 @@ void set_step(tools::plan::SearchSpace& space, const Asked& a, const Graph& grap
                 "--step-batch: no step was measured; give --step-seconds, "
                 "--images-per-second or --trace");
         inputs.push_back(
-            {"computation", false, "a roofline of data sheets, whose own error is in no interval"});
+            {"computation", false,
+             "a roofline of data sheets, whose own error is in no interval" + kernels_text(space)});
         return;
     }
     if (!step.trace_file.empty()) step.trace = read_input("--trace", step.trace_file);
     if (step.batch == 0) step.batch = a.batch_per_gpu;
     space.measured = tools::plan::read_step(step, graph, space.clusters);
-    const sim::TimedGraph roofline(graph, space.clusters.front().machine.gpu, space.precision,
-                                   sim::fused_kernels, space.update);
+    const sim::GpuSpec& gpu = space.clusters.front().machine.gpu;
+    const sim::TimedGraph roofline(graph, gpu, space.precision, space.kernels_on(gpu),
+                                   space.update);
     inputs.push_back(
         tools::plan::input_of(step, *space.measured, roofline.step(space.measured->batch)));
+}
+
+std::optional<sim::Framework> kernels_of(const Asked& a) {
+    if (a.kernels == "separate") return sim::separate_kernels;
+    if (a.kernels == "channels-first") return sim::channels_first_kernels;
+    if (a.kernels == "auto" && a.stack != "none") return std::nullopt;
+    return sim::fused_kernels;
 }
 
 tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& inputs) {
     tools::plan::SearchSpace space{
         .buckets = {Bytes{0}, Bytes{25'000'000}},
         .precision = a.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,
+        .kernels = kernels_of(a),
         .update = update_of(a.optimizer),
         .micro_batches = a.micro_batches,
         .stack = tools::predict::stack_named(a.stack),

@@ -98,8 +98,9 @@ sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configu
                                 c.batch_per_gpu, parts));
     expect_micro_batch_fits(gpu, graph, c, space.precision, update);
     const auto roofline = [&](int batch, UpdateCost cost) {
-        return step_work(
-            graph, sim::TimedGraph(graph, gpu, space.precision, sim::fused_kernels, cost), batch);
+        return step_work(graph,
+                         sim::TimedGraph(graph, gpu, space.precision, space.kernels_on(gpu), cost),
+                         batch);
     };
     sim::StepWork pass = roofline(c.batch_per_gpu / parts, update);
     if (space.measured)

@@ -68,11 +68,19 @@ struct SearchSpace {
     std::vector<ReducerChoice> reducers{};
     std::vector<Bytes> buckets{Bytes{0}};  ///< 0: the whole gradient at once
     sim::Precision precision = sim::Precision::mixed;
+    /// What the roofline's kernels are. Nothing: as frameworks had them in the GPU's time, which are
+    /// channels_first_kernels on GPUs without TF32, of before 2020, and fused_kernels since.
+    std::optional<sim::Framework> kernels = sim::fused_kernels;
     UpdateCost update{};  ///< of the optimizer: time of an update, memory of its state
     std::optional<MeasuredWork> measured{};  ///< in place of the roofline; of the clusters' one GPU
     int micro_batches = 1;                   ///< of a GPU's batch; 0: the fewest that fit
     predict::Stack stack{};      ///< costs of the framework; all 0: computation and wire alone
     double most_messages = 5e7;  ///< of all candidates; those with the most are dropped
+
+    [[nodiscard]] sim::Framework kernels_on(const sim::GpuSpec& gpu) const {
+        if (kernels) return *kernels;
+        return gpu.tf32.count > 0 ? sim::fused_kernels : sim::channels_first_kernels;
+    }
 };
 
 /// The time of a step with a stack's costs: as StepModel has them, beside simulated communication.
