@@ -8,12 +8,15 @@
 
 namespace gx::tools::plan {
 
-std::string Configuration::text() const {
+std::string Configuration::method() const {
     const std::string cut =
         bucket.count > 0 ? fmt::format(", buckets of {} MB", bucket.count / 1'000'000) : "";
     const std::string parts =
         micro_batches > 1 ? fmt::format(", {} micro-batches", micro_batches) : "";
-    return fmt::format("{} x {}, {}{}{}", machines, machine, reducer, cut, parts);
+    return reducer + cut + parts;
+}
+std::string Configuration::text() const {
+    return fmt::format("{} x {}, {}", machines, machine, method());
 }
 
 double Candidate::exposed_pct() const {
@@ -66,12 +69,12 @@ std::string beyond_limits(const Candidate& o, const Job& job) {
 
 std::string why_dominated(const Candidate& loser, const Candidate& winner) {
     if (same_machines(loser, winner) && winner.total == loser.total)
-        return fmt::format("on the same machines {} takes the same time", winner.choice.reducer);
+        return fmt::format("on the same machines {} takes the same time", winner.choice.method());
     if (same_machines(loser, winner))
         return fmt::format(
             "on the same machines {} takes {:.1f} % less time: {:.1f} ms a step go to "
             "communication here, {:.1f} ms there",
-            winner.choice.reducer, 100 * (1 - seconds(winner.total) / seconds(loser.total)),
+            winner.choice.method(), 100 * (1 - seconds(winner.total) / seconds(loser.total)),
             seconds(loser.exposed) * 1e3, seconds(winner.exposed) * 1e3);
     const std::string faster = fmt::format("{} takes {:.0f} % of the time", winner.choice.text(),
                                            100 * seconds(winner.total) / seconds(loser.total));

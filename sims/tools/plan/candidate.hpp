@@ -41,6 +41,7 @@ struct Configuration {
     Bytes bucket{};  ///< 0: the whole gradient at once
     int staleness = 0;
 
+    [[nodiscard]] std::string method() const;  ///< all but the machines
     [[nodiscard]] std::string text() const;
 };
 

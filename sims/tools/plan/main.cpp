@@ -552,11 +552,13 @@ int plan(const Asked& a) {
     print(candidates, job, a, assumed, price_dates(space));
     if (!a.html.empty()) write_file(a.html, tools::plan::page(candidates, job, assumed));
     const int status = std::ranges::any_of(candidates, &Candidate::on_front) ? 0 : 1;
-    if (status != 0)
+    if (status != 0) {
+        std::fflush(stdout);  // the reasons first
         gx::print_error(
             "gx_plan: none of {} candidates can do this job within its limits: the reasons are "
-            "above. Raise a limit, or allow more machines.\n",
+            "above.\n",
             candidates.size());
+    }
     if (a.json.empty()) return status;
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const Candidate& o : candidates) all.push_back(json_of(o));

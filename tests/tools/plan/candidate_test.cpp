@@ -39,6 +39,11 @@ TEST(ParetoFront, MarksTheFrontAndWhyTheOthersAreDominated) {
               "communication here, 0.0 ms there");
     EXPECT_EQ(of(candidates, "dear", "Ring<fp16>").why,
               "1 x fast, Ring<fp16> takes 89 % of the time for 27 % of the dollars");
+    candidates = {candidate("a", "Tree", 20, 2), candidate("a", "Tree", 10, 1)};
+    candidates[1].choice.bucket = {25'000'000};
+    pareto_front(candidates, {});
+    EXPECT_TRUE(candidates[1].why.starts_with("on the same machines Tree, buckets of 25 MB takes "))
+        << "not of a name with itself: " << candidates[1].why;
 }
 TEST(ParetoFront, PutsWhatBreaksALimitLastAndSaysByHowMuch) {
     std::vector<Candidate> candidates{candidate("a", "r", 100, 1), candidate("b", "r", 50, 3),

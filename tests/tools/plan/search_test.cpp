@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/model/cifar_resnet.hpp>           // ResNet8
+#include <gx/model/resnet.hpp>                 // ResNet50
 #include <gx/optimizer/adamw.hpp>              // AdamW
 #include <gx/optimizer/lars.hpp>               // Lars
 #include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
@@ -17,7 +18,9 @@
 #include <gx/sharded/reducer.hpp>              // Sharded
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/catalog/find_gpu.hpp>         // find_gpu
+#include <gx/sim/catalog/gpus.hpp>             // v100, a100_40gb
 #include <gx/sim/compute/vector_kernels.hpp>   // VectorKernels
+#include <gx/sim/io/machine_file.hpp>          // find_or_read_cluster
 #include <support/files.hpp>                   // error_of, holds
 #include <tools/plan/inputs.hpp>               // read_step
 #include <tools/plan/page.hpp>                 // page
@@ -148,6 +151,31 @@ gx::sim::StepWork roofline(int batch, gx::sim::Precision precision = gx::sim::Pr
         small, gx::sim::TimedGraph(small, gx::sim::ethernet_10g(1).machine.gpu, precision), batch);
 }
 double ms(gx::Nanoseconds t) { return gx::seconds(t) * 1e3; }
+
+TEST(SearchSpace, TakesTheKernelsOfAGpusTimeUnlessTheyAreNamed) {
+    SearchSpace some;
+    EXPECT_TRUE(some.kernels_on(gx::sim::v100()).fused);
+    some.kernels = std::nullopt;
+    EXPECT_TRUE(some.kernels_on(gx::sim::v100()).channels_first);
+    EXPECT_FALSE(some.kernels_on(gx::sim::v100()).fused);
+    EXPECT_TRUE(some.kernels_on(gx::sim::a100_40gb()).fused);
+    some.kernels = gx::sim::separate_kernels;
+    EXPECT_FALSE(some.kernels_on(gx::sim::a100_40gb()).fused);
+}
+/// The published steps of the 18-minute runs' log: PyTorch on eight p3.16xlarge.
+TEST(Search, StepsOfAV100AreAsLongAsPublishedOnes) {
+    SearchSpace some = space({8});
+    some.clusters[0] = gx::sim::find_or_read_cluster("p3.16xlarge");
+    some.clusters[0].machines = 8;
+    some.precision = gx::sim::Precision::mixed;
+    some.kernels = std::nullopt;
+    for (const auto& [batch, published_ms] : {std::pair{128, 224.0}, {224, 346.0}}) {
+        const auto all = search({.batch_per_gpu = batch}, gx::graph<gx::ResNet50>({}), some);
+        const auto fastest = std::ranges::min_element(all, {}, &Candidate::step);
+        EXPECT_GT(ms(fastest->step), 0.75 * published_ms) << "without the costs of a stack";
+        EXPECT_LT(ms(fastest->step), published_ms);
+    }
+}
 
 /// A step of 50 ms over 16: that of another batch goes by the roofline's ratio.
 TEST(Measured, AStepReplacesTheRoofline) {
