@@ -61,8 +61,9 @@ public:
     [[nodiscard]] std::string closing() const {
         const int machines = ranks_.placement().machines;
         if (machines == 1)
-            return "The ranks share one machine: choose SharedMemory<fp32> there. It reduces in\n"
-                   "one pass over memory that all ranks have mapped; the others send messages.\n";
+            return "The ranks share one machine, where SharedMemory<fp32> reduces in one pass over\n"
+                   "memory that all ranks have mapped; the others send messages. ./gx bench reduce\n"
+                   "measures both.\n";
         return fmt::format(
             "The ranks are on {} machines, where SharedMemory<fp32> sends messages, too: choose a "
             "ring.\n",

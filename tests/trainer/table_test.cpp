@@ -41,6 +41,8 @@ TEST(Tables, OneLineAComposition) {
               "  0.125\n"
               "warning: Ring<fp32>: 1 of 2 steps were skipped.\n"
               "warning: Ring<fp32>: accuracy is at chance.\n");
+    odd.dollars = 0;  // of threads, which have no price
+    EXPECT_TRUE(holds(gx::comparison_table({odd}), "25.0 %         -\n"));
     // of a run resumed by another clock
     odd.seconds = odd.epochs[1].seconds = odd.images_per_second = odd.exposed_communication_pct =
         odd.dollars = odd.scaling_efficiency_pct;

@@ -14,6 +14,8 @@ namespace detail::table {
 
 /// `x` by a format of fmt, or "unknown" for NaN.
 [[nodiscard]] GX_DECL std::string known(double x, std::string_view form);
+/// With three decimals; "-" for none: machines without a price.
+[[nodiscard]] GX_DECL std::string dollars(double x);
 
 }  // namespace detail::table
 

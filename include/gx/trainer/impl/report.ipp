@@ -105,8 +105,7 @@ GX_DECL std::string table(const std::vector<RunRecord>& runs) {
             table::known(r.images_per_second, "{:.0f}"),
             table::known(r.scaling_efficiency_pct, "{:.1f} %"),
             table::known(r.exposed_communication_pct, "{:.1f} %"),
-            double(r.bytes_sent_per_step) / 1e6, table::known(r.dollars, "{:.3f}"),
-            r.skipped_steps);
+            double(r.bytes_sent_per_step) / 1e6, table::dollars(r.dollars), r.skipped_steps);
     return html + "</table></div>\n";
 }
 
@@ -216,7 +215,7 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
     if (runs.empty()) return html + "<p>No runs.</p></html>\n";
     const RunRecord& first = runs.front();
     html += fmt::format(
-        "<p>{} trained on {} ranks, {} images a rank and step, {} epochs, seed {}. World: {}; "
+        "<p>{} trained on {} ranks, {} images a rank and step, epochs: {}, seed {}. World: {}; "
         "clock: {}.</p>\n",
         chart::escaped(first.model), first.ranks, first.batch_per_rank, first.epochs_planned,
         first.seed, chart::escaped(first.world), chart::escaped(first.clock));

@@ -14,6 +14,8 @@ GX_DECL std::string detail::table::known(double x, std::string_view form) {
     return std::isnan(x) ? "unknown" : fmt::format(fmt::runtime(form), x);
 }
 
+GX_DECL std::string detail::table::dollars(double x) { return x == 0 ? "-" : known(x, "{:.3f}"); }
+
 GX_DECL std::string epoch_table(const RunRecord& r) {
     using detail::table::known;
     std::string text = fmt::format(
@@ -29,7 +31,7 @@ GX_DECL std::string epoch_table(const RunRecord& r) {
 }
 
 GX_DECL std::string comparison_table(const std::vector<RunRecord>& runs) {
-    using detail::table::known;
+    using detail::table::dollars, detail::table::known;
     std::size_t width = 8;
     for (const RunRecord& r : runs) width = std::max(width, r.reducer.size());
     const std::string clock = runs.empty() ? "wall" : runs.front().clock;
@@ -37,11 +39,11 @@ GX_DECL std::string comparison_table(const std::vector<RunRecord>& runs) {
         "{:{}}   test accuracy   {:>7} time   images/s   efficiency   exposed comm.   dollars\n",
         "reducer", width, clock);
     for (const RunRecord& r : runs)
-        text += fmt::format(
-            "{:{}}   {:11.2f} %   {:>12}   {:>8}   {:>10}   {:>13}   {:>7}\n", r.reducer, width,
-            r.test_accuracy_pct(), known(r.seconds, "{:.1f} s"),
-            known(r.images_per_second, "{:.0f}"), known(r.scaling_efficiency_pct, "{:.1f} %"),
-            known(r.exposed_communication_pct, "{:.1f} %"), known(r.dollars, "{:.3f}"));
+        text += fmt::format("{:{}}   {:11.2f} %   {:>12}   {:>8}   {:>10}   {:>13}   {:>7}\n",
+                            r.reducer, width, r.test_accuracy_pct(), known(r.seconds, "{:.1f} s"),
+                            known(r.images_per_second, "{:.0f}"),
+                            known(r.scaling_efficiency_pct, "{:.1f} %"),
+                            known(r.exposed_communication_pct, "{:.1f} %"), dollars(r.dollars));
     for (const RunRecord& r : runs)
         for (const std::string& warning : r.warnings)
             text += fmt::format("warning: {}: {}\n", r.reducer, warning);

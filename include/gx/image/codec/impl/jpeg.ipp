@@ -222,8 +222,8 @@ GX_DECL boolean JpegDecoder::State::fill_input(j_decompress_ptr info) {
     const auto common = reinterpret_cast<j_common_ptr>(info);
     if (of(common).options.damage != DamageLimit::none)
         leave(common,
-              "truncated JPEG: the file ends before its last pixel. Copy it again, or decode what "
-              "is there with DamageLimit::none");
+              "truncated JPEG: the file ends before its last pixel. Copy it again; a program may "
+              "decode what is there by DamageLimit::none");
     static constexpr JOCTET end_of_image[] = {0xff, JPEG_EOI};
     WARNMS(info, JWRN_JPEG_EOF);
     info->src->next_input_byte = end_of_image;

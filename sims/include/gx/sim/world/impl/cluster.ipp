@@ -298,8 +298,8 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
                               std::to_string(jitter.amount) + ", from the seed.");
     if (options.overlap_slowdown.share > 0)
         a.notes.push_back("Kernels beside communication take " +
-                          std::to_string(options.overlap_slowdown.share) +
-                          " of their time longer.");
+                          std::to_string(std::lround(100 * options.overlap_slowdown.share)) +
+                          " % of their time longer.");
     return a;
 }
 
