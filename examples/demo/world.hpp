@@ -61,9 +61,9 @@ public:
     [[nodiscard]] std::string closing() const {
         const int machines = ranks_.placement().machines;
         if (machines == 1)
-            return "The ranks share one machine, where SharedMemory<fp32> reduces in one pass over\n"
-                   "memory that all ranks have mapped; the others send messages. ./gx bench reduce\n"
-                   "measures both.\n";
+            return "The ranks share one machine, where SharedMemory<fp32> reduces in one pass\n"
+                   "over memory that all ranks have mapped; the others send messages.\n"
+                   "./gx bench reduce measures both.\n";
         return fmt::format(
             "The ranks are on {} machines, where SharedMemory<fp32> sends messages, too: choose a "
             "ring.\n",

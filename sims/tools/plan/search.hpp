@@ -68,11 +68,11 @@ struct SearchSpace {
     std::vector<ReducerChoice> reducers{};
     std::vector<Bytes> buckets{Bytes{0}};  ///< 0: the whole gradient at once
     sim::Precision precision = sim::Precision::mixed;
-    /// What the roofline's kernels are. Nothing: as frameworks had them in the GPU's time, which are
+    /// What the roofline's kernels are. Nothing: as frameworks had them in the GPU's time:
     /// channels_first_kernels on GPUs without TF32, of before 2020, and fused_kernels since.
     std::optional<sim::Framework> kernels = sim::fused_kernels;
     UpdateCost update{};  ///< of the optimizer: time of an update, memory of its state
-    std::optional<MeasuredWork> measured{};  ///< in place of the roofline; of the clusters' one GPU
+    std::optional<MeasuredWork> measured{};  ///< for the roofline; of the clusters' one GPU
     int micro_batches = 1;                   ///< of a GPU's batch; 0: the fewest that fit
     predict::Stack stack{};      ///< costs of the framework; all 0: computation and wire alone
     double most_messages = 5e7;  ///< of all candidates; those with the most are dropped
