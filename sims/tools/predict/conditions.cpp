@@ -79,6 +79,7 @@ int wire_bytes_of(const Json& c, const std::string& precision, const std::string
 }
 
 /// The NICs' rate as stated, or as their names, the transport's or the machine's tell it.
+/// Errors: gx::Error for a text that is stated and tells none.
 double nic_of(const Json& c) {
     const auto stated = c.find("nic_gbps_per_node");
     if (stated != c.end() && stated->is_number())
@@ -87,7 +88,12 @@ double nic_of(const Json& c) {
     if (const double gbps = nic_gbps(text); gbps > 0) return gbps;
     std::string_view rest = text;
     const double count = multiplier(rest);  // "8 x 200", or "100"
-    if (const double each = first_number(std::string(rest)); each > 0) return count * each;
+    const bool bare = rest.find_first_not_of(" .0123456789") == rest.npos;
+    if (const double each = first_number(std::string(rest)); bare && each > 0) return count * each;
+    if (const std::string told = lower(text);
+        !told.empty() && !has(told, "not stated") && !has(told, "unknown"))
+        throw Error(field_of("nic_gbps_per_node") + "'" + text +
+                    "' tells no rate: give Gb/s, as 25 or \"2 x 100 Gb/s\", or \"not stated\"");
     for (const char* name : {"nic", "transport"})
         if (const double gbps = nic_gbps(text_at(c, name)); gbps > 0) return gbps;
     for (const char* name : {"instances", "cluster", "gpu"})
