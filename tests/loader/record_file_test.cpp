@@ -2,6 +2,10 @@
 
 #include <sys/stat.h>  // mkfifo
 
+#include <array>  // a sample of numbers
+
+#include <gx/image/mix.hpp>         // MixUp
+#include <gx/image/mixed.hpp>       // Mixed
 #include <gx/loader/in_memory.hpp>  // InMemory
 #include <gx/loader/prefetch.hpp>   // Prefetched
 #include <gx/loader/synthetic.hpp>  // synthetic
@@ -103,6 +107,39 @@ TEST(RecordFile, TellsFilesOfOtherContentApart) {
 }
 
 // ---- Faults ---------------------------------------------------------------------------------
+/// One sample of numbers, as features of images are.
+struct Numbers {
+    [[nodiscard]] SourceInfo info() const {
+        return {.name = "features",
+                .count = 1,
+                .shape = {1, 1, 2},
+                .classes = 2,
+                .mean = {0},
+                .deviation = {1}};
+    }
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const {
+        class Reader final : public SampleReader {
+        public:
+            void read(std::span<const std::uint32_t>, std::span<Sample> out) override {
+                out[0] = {.label = 1, .shape = {1, 1, 2}, .values = values_.data()};
+            }
+
+        private:
+            std::array<float, 2> values_{};
+        };
+        return std::make_unique<Reader>();
+    }
+};
+TEST(RecordFile, RefusesSamplesThatARecordCannotHold) {
+    const Folder folder;
+    const Split data = synthetic({.shape = {1, 3, 3}, .classes = 2, .train_count = 20});
+    EXPECT_TRUE(holds(error_of([&] { write_records(folder / "n.gxr", Numbers()); }), "n.gxr",
+                      "'features' has numbers"));
+    EXPECT_TRUE(
+        holds(error_of([&] { write_records(folder / "m.gxr", Mixed(data.train, MixUp{}, 7)); }),
+              "m.gxr", "mixes images, and a record has one label"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
+}
 std::string opening(const std::filesystem::path& path) {
     return error_of([&] { const RecordFile file(path); });
 }

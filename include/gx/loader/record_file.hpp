@@ -57,7 +57,8 @@ private:
 static_assert(explain_source<RecordFile>());
 
 /// Writes all samples of `source`, whole or not at all.
-/// Errors: gx::Error as AtomicFile's, and of the source; for more than 65536 classes.
+/// Errors: gx::Error as AtomicFile's, and of the source; for more than 65536 classes, for a source
+///         that mixes images, and for one of numbers in place of pixels. Class names are not kept.
 /// Cost:   two passes over the source, 256 samples at a time in memory.
 GX_DECL void write_records(const std::filesystem::path& path, SourceRef source);
 

@@ -127,6 +127,11 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
     namespace d = detail::record_file;
     const auto reader = source.open();
     const SourceInfo info = source.info();
+    if (source.mixes())
+        d::wrong(path,
+                 fmt::format("'{}' mixes images, and a record has one label: write the source "
+                             "that it mixes.",
+                             info.name));
     if (info.classes > 1 << 16)
         d::wrong(path,
                  fmt::format("{} classes: a label has 2 bytes, for at most 65536.", info.classes));
@@ -149,6 +154,10 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
             reader->read(indices, samples);
             detail::source::expect_samples(info, indices, samples);
             for (const Sample& s : samples) {
+                if (s.pixels == nullptr)
+                    d::wrong(path, fmt::format("'{}' has numbers, and a record has pixels of 8 "
+                                               "bits: write the images that they are of.",
+                                               info.name));
                 bytes.clear();
                 d::put(bytes, static_cast<std::uint64_t>(s.label), 2);
                 bytes.insert(bytes.end(), s.pixels, s.pixels + info.shape.elements());
