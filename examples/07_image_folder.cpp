@@ -2,10 +2,10 @@
 // from epoch to epoch, and the test shows the centre of each image.
 // Run:     build/dev/examples/07_image_folder
 // Prints:  120 files, classes: blue green red
-//          epoch 1  loss 0.973  test 80.0 %
-//          epoch 2  loss 0.638  test 100.0 %
-//          epoch 3  loss 0.383  test 100.0 %
-//          epoch 4  loss 0.393  test 100.0 %
+//          epoch 1  loss 0.976  test 80.0 %
+//          epoch 2  loss 0.640  test 100.0 %
+//          epoch 3  loss 0.385  test 100.0 %
+//          epoch 4  loss 0.397  test 100.0 %
 
 #include <cstdio>      // printf
 #include <filesystem>  // folders

@@ -86,6 +86,10 @@ TEST(Colour, DependsOnSeedEpochAndSampleAlone) {
     check(ColourJitter{});
     check(PcaNoise{.deviation = 1});
     check(HslJitter{});
+    // MXNet's random_h, random_s and random_l of its ImageNet script.
+    EXPECT_EQ(HslJitter{}.hue, 36);
+    EXPECT_EQ(HslJitter{}.saturation, 50);
+    EXPECT_EQ(HslJitter{}.lightness, 50);
 }
 TEST(Colour, OfStrengthZeroChangesNothing) {
     Pixels pixels = pattern({16, 16});

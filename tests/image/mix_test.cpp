@@ -1,6 +1,7 @@
 #include <gx/image/mix.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -55,6 +56,9 @@ TEST(CutMix, ReplacesARectangleAndWeighsWhatIsLeft) {
 TEST(Mix, DependsOnSeedEpochAndSampleAlone) {
     EXPECT_EQ(beta(0.2, draws_of(3)), beta(0.2, draws_of(3)));
     EXPECT_NE(beta(0.2, draws_of(3)), beta(0.2, draws_of(4)));
+    std::array<int, 3> drawn{};
+    for (std::uint64_t sample = 0; sample < 300; ++sample) ++drawn[partner(draws_of(sample), 3)];
+    for (const int count : drawn) EXPECT_NEAR(count, 100, 30) << "any sample, the last one too";
     EXPECT_EQ(partner(draws_of(3), 1000), partner(draws_of(3), 1000));
     EXPECT_NE(partner(draws_of(3), 1u << 30), partner(draws_of(4), 1u << 30));
 }

@@ -53,9 +53,10 @@ struct WholeImage {
     }
 };
 
-/// Whether a sample is shown mirrored: every other one; the draw of loader/augment.hpp's Flip.
+/// Whether a sample is shown mirrored: every other one. Its draw is another one than that of
+/// loader/augment.hpp's Flip, which would mirror the same images back where both are used.
 [[nodiscard]] constexpr bool mirrored(std::uint64_t seed, int epoch, std::uint64_t sample) {
-    return SampleDraws(seed, "augment.flip", epoch, sample).words()[0] >> 31;
+    return SampleDraws(seed, "image.flip", epoch, sample).words()[0] >> 31;
 }
 
 /// What torchvision's CenterCrop(crop) shows of Resize(shorter), in the image as it was stored:
