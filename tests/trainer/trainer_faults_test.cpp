@@ -66,7 +66,7 @@ TEST(Overflow, OfAllStepsIsAnErrorAndLeavesTheWeightsAsTheyWere) {
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, data); }),
                       "step 8: all 8 steps were skipped, because averaged gradients had infinities "
                       "or NaN",
-                      "send fp32 in place of fp16", "MultiRing<2, fp16>"));
+                      "rate or the loss scale, send fp32 in place of fp16", "MultiRing<2, fp16>"));
     const gx::Graph graph = gx::graph<Net>({.input = data.train.shape, .classes = 3});
     std::vector<float> initial(std::size_t(graph.parameter_elements()));
     gx::initial_parameters(graph, 1, initial);

@@ -41,8 +41,8 @@ namespace gx {
 ///         appendix and in MLPerf's BERT reference. What others do otherwise: no division of the
 ///         moments in the algorithm's first version (correct_bias = false); timm and NVIDIA's
 ///         FusedLAMB first divide all gradients by max(1, ||all gradients|| / max_norm), here
-///         ClipNorm<Lamb>; timm bounds the ratio by 1 on request (max_ratio = 1), and has ratio 1
-///         where weight_decay is 0 unless always_adapt is set.
+///         ClipByGlobalNorm<Lamb>; timm bounds the ratio by 1 on request (max_ratio = 1), and has
+///         ratio 1 where weight_decay is 0 unless always_adapt is set.
 class Lamb {
 public:
     struct Options {

@@ -28,7 +28,7 @@ struct EpochRow {
     std::int64_t step = 0;  ///< steps done by its end
     double seconds = 0;     ///< training time since the start, as StepRow's; no testing in it
     double train_loss = 0, train_accuracy_pct = 0;
-    double test_loss = 0, test_accuracy_pct = 0;
+    double test_loss = 0, test_accuracy_pct = 0;  ///< its labels are smoothed as in training
     double test_top5_accuracy_pct = 0;  ///< labels among the five largest logits (ForwardReport)
     double images_per_second = 0;       ///< of all ranks, in this epoch, by its own clock
 };

@@ -452,9 +452,9 @@ GX_DECL void throw_not_repeated(int rank, std::int64_t step, const std::string& 
 }
 GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, float loss_scale,
                          std::string_view wire, ElementType compute, const std::string& reducer) {
-    const std::string wire_advice = wire == "fp32"
-                                        ? std::string(" or the loss scale")
-                                        : fmt::format(", send fp32 in place of {}", wire);
+    const std::string wire_advice =
+        " or the loss scale" +
+        (wire == "fp32" ? std::string() : fmt::format(", send fp32 in place of {}", wire));
     const std::string device_advice =
         compute == ElementType::fp16 ? ", compute in bf16 or fp32 in place of fp16" : "";
     throw Error(
