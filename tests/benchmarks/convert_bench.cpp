@@ -76,7 +76,7 @@ void accumulate(benchmark::State& state) {
 
 void each_simd(benchmark::internal::Benchmark* b) {
     for (const std::int64_t count : {in_cache, in_memory})
-        for (const Simd simd : {Simd::portable, Simd::avx2, Simd::avx512})
+        for (const Simd simd : {Simd::portable, Simd::avx2, Simd::avx512, Simd::avx512_bf16})
             if (gx::supported(simd)) b->Args({count, static_cast<std::int64_t>(simd)});
 }
 BENCHMARK(encode<gx::fp16>)->Apply(each_simd);

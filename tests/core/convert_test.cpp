@@ -16,7 +16,7 @@ using Stored = std::vector<typename E::storage>;
 
 std::vector<Simd> paths() {  // all that this processor runs; portable is always first
     std::vector<Simd> all;
-    for (const Simd simd : {Simd::portable, Simd::avx2, Simd::avx512})
+    for (const Simd simd : {Simd::portable, Simd::avx2, Simd::avx512, Simd::avx512_bf16})
         if (gx::supported(simd)) all.push_back(simd);
     return all;
 }

@@ -47,7 +47,7 @@ void run(std::span<const typename From::storage> from, std::span<typename To::st
     std::size_t done = 0;
 #if defined(__x86_64__) && defined(__GNUC__)
     if constexpr (Vectorised<From> && Vectorised<To>) {
-        if (simd == Simd::avx512)
+        if (simd >= Simd::avx512)
             done = avx512<From, To, combining>(from.data(), to.data(), from.size(), factor);
         if (simd == Simd::avx2)
             done = avx2<From, To, combining>(from.data(), to.data(), from.size(), factor);

@@ -25,7 +25,8 @@ enum class Combining : unsigned char { copy, scale, add };
 
 namespace gx::detail::convert {
 
-/// `width` numbers in registers; stored_... as they lie in memory, at any address.
+/// `width` numbers in registers; stored_... as they lie in memory, at any address, pairs of halves
+/// two to a lane.
 template <int width>
 struct Pack;
 template <>
@@ -36,6 +37,7 @@ struct Pack<8> {
     typedef short halves __attribute__((vector_size(16)));
     typedef float stored_floats __attribute__((vector_size(32), aligned(4), may_alias));
     typedef std::uint16_t stored_halves __attribute__((vector_size(16), aligned(2), may_alias));
+    typedef std::uint16_t stored_pairs __attribute__((vector_size(32), aligned(2), may_alias));
 };
 template <>
 struct Pack<16> {
@@ -45,6 +47,7 @@ struct Pack<16> {
     typedef short halves __attribute__((vector_size(32)));
     typedef float stored_floats __attribute__((vector_size(64), aligned(4), may_alias));
     typedef std::uint16_t stored_halves __attribute__((vector_size(32), aligned(2), may_alias));
+    typedef std::uint16_t stored_pairs __attribute__((vector_size(64), aligned(2), may_alias));
 };
 using Floats8 = Pack<8>::floats;
 using Floats16 = Pack<16>::floats;

@@ -31,13 +31,22 @@ TEST(Average, LeavesWhatIsOutsideOfItsRange) {
     EXPECT_EQ(b, (std::array<float, 3>{5, 4, 7}));
 }
 
+/// All that this processor runs.
+std::vector<gx::Simd> instruction_sets() {
+    std::vector<gx::Simd> all;
+    for (const gx::Simd simd :
+         {gx::Simd::portable, gx::Simd::avx2, gx::Simd::avx512, gx::Simd::avx512_bf16})
+        if (gx::supported(simd)) all.push_back(simd);
+    return all;
+}
+
 // ---- Bits ---------------------------------------------------------------------------
 template <class S>
 using Bits = std::conditional_t<sizeof(typename S::storage) == 2, std::uint16_t, std::uint32_t>;
 
 /// In any buffers' memory: of floats, or of elements on 16 bits.
 template <class E, class S>
-void averages_like_plain_words(Rows rows, gx::Simd simd) {
+bool averages_like_plain_words(Rows rows, gx::Simd simd) {
     const std::size_t count = rows[0].size(), first = count / 7, end = count - count / 5;
     std::vector<std::vector<typename S::storage>> stored;
     for (auto& row : rows) {
@@ -50,30 +59,46 @@ void averages_like_plain_words(Rows rows, gx::Simd simd) {
     gx::detail::shared_memory::average<E, S>(all, first, end, simd);
     for (std::size_t r = 0; r < stored.size(); ++r)
         for (std::size_t i = 0; i < count; ++i)
-            if (i < first || i >= end)
-                RC_ASSERT(std::bit_cast<Bits<S>>(stored[r][i]) ==
-                          std::bit_cast<Bits<S>>(before[r][i]));
-            else RC_ASSERT(same_bits(S::decode(stored[r][i]), serial_mean<E>(rows, i)));
+            if (i < first || i >= end
+                    ? std::bit_cast<Bits<S>>(stored[r][i]) != std::bit_cast<Bits<S>>(before[r][i])
+                    : !same_bits(S::decode(stored[r][i]), serial_mean<E>(rows, i)))
+                return false;
+    return true;
+}
+TEST(Average, KeepsSubnormalMeansOfNormalNumbers) {
+    constexpr float least = std::numeric_limits<float>::min();
+    for (const gx::Simd simd : instruction_sets()) {
+        const Rows rows{std::vector<float>(200, least),
+                        std::vector<float>(200, least / 64 - least)};
+        EXPECT_EQ(serial_mean<gx::bf16>(rows, 0), least / 128);
+        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
+        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
+    }
 }
 RC_GTEST_PROP(Average, EveryInstructionSetHasTheBitsOfPlainWords, (std::uint64_t seed)) {
     const int ranks = *rc::gen::inRange(1, 9);
     Rows rows = gx::testing::wide_magnitudes(seed, ranks, *rc::gen::inRange(1, 700));
     constexpr float inf = std::numeric_limits<float>::infinity();
-    const auto odd = std::array{
-        inf,    -inf, std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xffa00001u), 3e38f,
-        1e-44f, -0.0f};
+    const auto odd = std::array{inf,
+                                -inf,
+                                std::bit_cast<float>(0x7fffffffu),
+                                std::bit_cast<float>(0xffa00001u),
+                                std::numeric_limits<float>::max(),
+                                1e-44f,
+                                -6e-39f,
+                                std::numeric_limits<float>::min(),
+                                -0.0f};
     for (int n = *rc::gen::inRange(0, 9); n > 0; --n) {
         auto& row = rows[*rc::gen::inRange<std::size_t>(0, rows.size())];
         row[*rc::gen::inRange<std::size_t>(0, row.size())] =
             odd[*rc::gen::inRange<std::size_t>(0, odd.size())];
     }
-    for (const gx::Simd simd : {gx::Simd::portable, gx::Simd::avx2, gx::Simd::avx512}) {
-        if (!gx::supported(simd)) continue;
-        averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd);
-        averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd);
-        averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd);
-        averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd);
-        averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd);
+    for (const gx::Simd simd : instruction_sets()) {
+        RC_ASSERT((averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd)));
+        RC_ASSERT((averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd)));
+        RC_ASSERT((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
+        RC_ASSERT((averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd)));
+        RC_ASSERT((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
     }
 }
 

@@ -46,31 +46,51 @@ private:
     alignas(128) std::atomic<int> phase_{0};
 };
 
-// 16 numbers, which the compiler cuts to what the processor has.
+// 16 numbers, which the compiler cuts to what the processor has. 32 in bf16 are one vector too: the
+// even ones in the lower halves of its lanes, the odd ones in the upper halves.
 using Floats = float __attribute__((vector_size(64)));
 using Words = std::uint32_t __attribute__((vector_size(64)));
 using StoredFloats = float __attribute__((vector_size(64), aligned(4), may_alias));
-using StoredHalves = std::uint16_t __attribute__((vector_size(32), aligned(2), may_alias));
+using StoredHalves = std::uint16_t __attribute__((vector_size(64), aligned(2), may_alias));
 
-inline void load(const float* from, Floats& x) { x = *reinterpret_cast<const StoredFloats*>(from); }
-inline void store(float* to, const Floats& x) { *reinterpret_cast<StoredFloats*>(to) = x; }
-inline void load(const std::uint16_t* from, Floats& x) {
-    const StoredHalves halves = *reinterpret_cast<const StoredHalves*>(from);
-    x = reinterpret_cast<Floats>(__builtin_convertvector(halves, Words) << 16);
+inline void load(const float* from, Floats& x, Floats& y) {
+    x = *reinterpret_cast<const StoredFloats*>(from);
+    y = *reinterpret_cast<const StoredFloats*>(from + 16);
 }
-inline void store(std::uint16_t* to, const Floats& x) {  // finite numbers, to nearest
-    const Words bits = reinterpret_cast<Words>(x);
-    const Words near = (bits + (((bits >> 16) & 1u) + 0x7fffu)) >> 16;
-    *reinterpret_cast<StoredHalves*>(to) = __builtin_convertvector(near, StoredHalves);
+inline void store(float* to, const Floats& x, const Floats& y) {
+    *reinterpret_cast<StoredFloats*>(to) = x;
+    *reinterpret_cast<StoredFloats*>(to + 16) = y;
+}
+inline void load(const std::uint16_t* from, Floats& even, Floats& odd) {
+    const auto both = reinterpret_cast<Words>(*reinterpret_cast<const StoredHalves*>(from));
+    even = reinterpret_cast<Floats>(both << 16);
+    odd = reinterpret_cast<Floats>(both & 0xffff0000u);
+}
+inline void store(std::uint16_t* to, const Floats& even, const Floats& odd) {  // to nearest
+#if defined(__AVX512BF16__) && defined(__AVX512BW__)                           // normal numbers
+    Words both;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(odd), "v"(even));
+    const auto b = reinterpret_cast<StoredHalves>(both);
+    *reinterpret_cast<StoredHalves*>(to) =
+        __builtin_shufflevector(b, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24,
+                                9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#else  // finite numbers
+    const auto upper = [](const Floats& x) {
+        const Words bits = reinterpret_cast<Words>(x);
+        return bits + (((bits >> 16) & 1u) + 0x7fffu);
+    };
+    *reinterpret_cast<StoredHalves*>(to) =
+        reinterpret_cast<StoredHalves>((upper(even) >> 16) | (upper(odd) & 0xffff0000u));
+#endif
 }
 
 template <int ranks, class T>
 void sum_slice(T* const* buffers, std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; i += 16) {
-        Floats sum, next;
-        load(buffers[0] + i, sum);
-        for (int r = 1; r < ranks; ++r) load(buffers[r] + i, next), sum += next;
-        for (int r = 0; r < ranks; ++r) store(buffers[r] + i, sum);
+    for (std::size_t i = begin; i < end; i += 32) {
+        Floats x, y, u, v;
+        load(buffers[0] + i, x, y);
+        for (int r = 1; r < ranks; ++r) load(buffers[r] + i, u, v), x += u, y += v;
+        for (int r = 0; r < ranks; ++r) store(buffers[r] + i, x, y);
     }
 }
 template <class T>
@@ -82,8 +102,8 @@ template <class T>
 void measure(int ranks, std::size_t elements, T one, T sum, int repeats) {
     const auto n = static_cast<std::size_t>(ranks);
     const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-    const std::size_t padded = (elements + 15) / 16 * 16, bytes = padded * sizeof(T);
-    const std::size_t share = (padded / 16 + n - 1) / n * 16;
+    const std::size_t padded = (elements + 31) / 32 * 32, bytes = padded * sizeof(T);
+    const std::size_t share = (padded / 32 + n - 1) / n * 32;
     Barrier barrier(ranks, n <= cores);
     std::vector<T*> buffers(n);
     std::vector<std::thread> threads;
