@@ -85,6 +85,22 @@ TEST(Run, HasAScheduleForTheBatchOfEachPhase) {
     EXPECT_EQ(run.timetable.steps_per_epoch(0), 13);
     EXPECT_EQ(run.timetable.steps_per_epoch(1), 5);
 }
+TEST(Run, WarnsOfAWarmupThatItDoesNotEnd) {
+    RunComposition r = composition();
+    gx::Step climb = 0;
+    r.schedule = [&](const Plan& plan) {
+        return schedule_of<Curve>({.climb_steps = climb, .next = {.total_steps = 20}}, plan);
+    };
+    const auto warnings = [&](gx::Step steps) {
+        climb = steps;
+        return start_run(r, {.batch = 8, .epochs = 3}, sources(), {.ranks = 4}).warnings;
+    };
+    EXPECT_TRUE(warnings(11).empty()) << "the last of 12 steps is at the peak";
+    ASSERT_EQ(warnings(13).size(), 1u);
+    EXPECT_EQ(warnings(24)[0],
+              "the learning rate still rises at the last of 12 steps, to 0.05: a warm-up is to end "
+              "before the run does. Lower its 'climb_steps', or train longer.");
+}
 TEST(Run, ThatIsWrongListsTheProblemsOfOptionsSchedulesAndPolicies) {
     RunComposition r = composition();
     r.schedule = [](const Plan& plan) {

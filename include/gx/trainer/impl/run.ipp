@@ -155,6 +155,18 @@ GX_COLD GX_DECL std::vector<std::string> warnings_of(const std::filesystem::path
         folder.string(), files.size(), files.size() == 1 ? "" : "s", first)};
 }
 
+/// Of a warm-up that the run does not end. Phases change rates on purpose.
+GX_COLD GX_DECL void warn_of_rising_rate(Run& run) {
+    const Step last = run.plan.total_steps - 1;
+    if (run.rates.size() != 1 || last < 1) return;
+    const float before = run.rates[0](last - 1), rate = run.rates[0](last);
+    if (rate > before && rate > run.rates[0](0))
+        run.warnings.push_back(fmt::format(
+            "the learning rate still rises at the last of {} steps, to {:.3g}: a warm-up is to end "
+            "before the run does. Lower its 'climb_steps', or train longer.",
+            last + 1, rate));
+}
+
 /// Whether a run with these sources, seed and policies has written it.
 GX_COLD GX_DECL bool is_of_such_a_run(const Run& run, const Checkpoint& c) {
     return c.composition == run.composition.name && c.seed == run.options.seed &&
@@ -239,6 +251,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     with_memory(
         world.first_local_rank, [&]() -> auto& { return run.phases[0]; },
         [&] { run.rates = rates_of(schedules); });
+    warn_of_rising_rate(run);
     run.timetable = timetable_of(run.phases, world.ranks, info.count);
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;
@@ -266,7 +279,9 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
             damaged.push_back("A checkpoint as new or newer can't be used: " + error);
     }
     if (o.resume.empty()) {
-        if (o.writes) run.warnings = warnings_of(o.output);
+        if (o.writes)
+            for (std::string& warning : warnings_of(o.output))
+                run.warnings.push_back(std::move(warning));
         if (run.composition.weights.file.empty()) return run;
         problems.collect([&] {
             run.initial = read_weights(run.composition.weights, run.graph(),
