@@ -59,6 +59,13 @@ Prediction CaseModel::run() {
     for (const Point& t : case_.points)
         if (t.role == Point::Role::target) p.points.push_back(point(t, model));
     p.why = why(stack, h, model);
+    for (const std::string& r : c_.remarks)
+        if (r.ends_with(" assumed")) p.assumed.push_back(r);
+    if (find_mechanism(c_.framework, c_.model) == nullptr)
+        p.assumed.push_back(c_.framework.empty()
+                                ? "framework not stated: " + stack.name + " assumed"
+                                : "framework '" + c_.framework + "' not known: " + stack.name +
+                                      " assumed");
     return p;
 }
 

@@ -12,8 +12,8 @@
 #include <string>    // names
 #include <vector>    // cases
 
-#include <CLI/CLI.hpp>  // command line
-#include <fmt/core.h>   // print
+#include <CLI/CLI.hpp>   // command line
+#include <fmt/format.h>  // print, join
 
 #include <gx/io/atomic_file.hpp>       // write_file
 #include <gx/core/error.hpp>           // Error
@@ -68,22 +68,31 @@ std::string text_of(const Json& json) {
     return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// As many cases tell what was assumed on standard error; others in the output alone.
+constexpr int told_assumptions = 10;
+
 int predict_cases(const Asked& a) {
     gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}}, {{"--cases", a.cases}});
     Predictor predict(calibrated(), measured_network(a));
     Json all = Json::array();
-    int refused = 0, unasked = 0;
+    int refused = 0, unasked = 0, assuming = 0;
     for (const Case& c : read_cases(gx::read_input("--cases", a.cases), a.cases)) {
         const Prediction p = predict(c);
         if (c.error.empty() && !c.asks()) ++unasked;
         else if (!p.error.empty()) report(a.cases, p), ++refused;
+        else if (!p.assumed.empty() && ++assuming <= told_assumptions)
+            gx::print_error("gx_predict: {}: case '{}': {}\n", printable(a.cases), printable(p.id),
+                            printable(fmt::format("{}", fmt::join(p.assumed, "; "))));
         all.push_back(to_json(p));
     }
     const std::string text = text_of(all) + "\n";
     if (a.out.empty() || a.out == "-") fmt::print("{}", text);
     else gx::write_file(a.out, text);
-    gx::print_error("{} cases, {} of them without a target, {} refused\n", all.size(), unasked,
-                    refused);
+    gx::print_error(
+        "{} case{}, of them {} without a target, {} refused, {} predicted from what was "
+        "assumed{}\n",
+        all.size(), all.size() == 1 ? "" : "s", unasked, refused, assuming,
+        assuming > told_assumptions ? ": see the fields 'assumed'" : "");
     return refused > 0 ? 2 : 0;
 }
 
@@ -269,12 +278,22 @@ int print_trace(const Asked& a) {
     return 0;
 }
 
+constexpr const char* case_help =
+    R"(A file of one case; the GPU alone must be named, and 'assumed' says what was taken for others:
+  [{"id": "mine",
+    "conditions": {"gpu": "V100", "gpus_per_node": 8, "nic_gbps_per_node": 25,
+                   "model": "ResNet-50", "batch_per_gpu": 128, "precision": "mixed",
+                   "framework": "PyTorch DDP"},
+    "measured": [{"gpus": 8, "role": "base", "value": 2900, "unit": "img/s"},
+                 {"gpus": 64, "role": "target"}]}])";
+
 }  // namespace
 
 int main(int argc, char** argv) {
     Asked a;
     CLI::App app{"Predicts published scaling results from their conditions.", "gx_predict"};
     auto* cases = app.add_option("--cases", a.cases, "JSON file of cases to predict");
+    app.footer(case_help);
     app.add_option("--out", a.out, "where predictions go; '-' or nothing: standard output")
         ->needs(cases);
     auto* machine = app.add_option("--machine", a.machine,

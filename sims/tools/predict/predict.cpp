@@ -54,6 +54,7 @@ Json to_json(const Prediction& p) {
     out["machine"] = p.machine;
     out["stack"] = p.stack;
     out["profile"] = p.profile;
+    out["assumed"] = p.assumed;
     out["why"] = p.why;
     out["points"] = Json::array();
     const auto round = [](double x) { return std::round(x * 1e6) / 1e6; };

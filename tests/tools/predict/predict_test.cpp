@@ -56,6 +56,7 @@ Calibration bare() {  // no costs of a stack
 TEST(Predict, TwoMachines) {
     const Prediction p = predicted(two_p100, one_to_two, bare());
     ASSERT_EQ(p.error, "");
+    EXPECT_TRUE(p.assumed.empty()) << p.assumed[0];
     ASSERT_EQ(p.points.size(), 1u);
     const double step = 320 + 86.128 + 2 * 0.0288 + 0.0084;
     EXPECT_EQ(p.points[0].index, 1);
@@ -253,6 +254,9 @@ TEST(Predict, SaysWhatItAssumes) {
     EXPECT_THAT(p.why, HasSubstr("batch not stated"));
     EXPECT_THAT(p.why, HasSubstr("NIC not stated: 100 Gb/s assumed"));
     EXPECT_THAT(p.why, HasSubstr("30 million parameters assumed"));
+    EXPECT_THAT(p.assumed, testing::Contains(HasSubstr("batch not stated")));
+    EXPECT_THAT(p.assumed, testing::Contains(HasSubstr("30 million parameters assumed")));
+    EXPECT_EQ(to_json(p).at("assumed").size(), p.assumed.size());
     EXPECT_GT(p.points.at(0).efficiency_pct, 40);
     EXPECT_LT(p.points.at(0).efficiency_pct, 100);
 }
