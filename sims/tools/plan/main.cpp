@@ -50,7 +50,7 @@ using tools::plan::Candidate;
 
 struct Asked {
     std::string model = "ResNet-50", precision = "mixed", optimizer = "sgd", profile{},
-                stack = "pytorch-ddp", kernels = "auto", json{}, html{};
+                stack = "pytorch-ddp", kernels = "auto", json{}, html{}, print_machine{};
     std::vector<std::string> machines{"p2.xlarge",  "p2.8xlarge",  "p2.16xlarge",  "p3.2xlarge",
                                       "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
     std::int64_t examples = 1'281'167;
@@ -120,6 +120,9 @@ void read_options(CLI::App& app, Asked& a) {
                    "machines to consider: names, files of machines and clusters (.json, as `gx "
                    "bench network` writes them), dumps of NCCL's topology (.xml); repeatable")
         ->capture_default_str();
+    app.add_option("--print-machine", a.print_machine,
+                   "print the file of a known machine, as p3.16xlarge, to change and to give to "
+                   "--machine; plans nothing");
     app.add_option("--most-gpus", a.most_gpus, "the largest cluster to consider")
         ->check(count_in(1, 1'000'000))
         ->capture_default_str();
@@ -528,6 +531,11 @@ nlohmann::ordered_json json_of(const Candidate& o) {
     return j;
 }
 
+int print_machine(const std::string& name) {
+    fmt::print("{}\n", sim::to_json(sim::find_or_read_machine(name)));
+    return 0;
+}
+
 int plan(const Asked& a) {
     const sim::KnownModel& model = sim::find_model(a.model);
     expect_outputs({{"--json", a.json}, {"--html", a.html}});
@@ -581,5 +589,7 @@ int main(int argc, char** argv) {
     CLI::App app("Pareto front of time and dollars for training a network, on simulated clusters.",
                  "gx_plan");
     read_options(app, asked);
-    return gx::run_program(app, argc, argv, [&] { return plan(asked); });
+    return gx::run_program(app, argc, argv, [&] {
+        return asked.print_machine.empty() ? plan(asked) : print_machine(asked.print_machine);
+    });
 }
