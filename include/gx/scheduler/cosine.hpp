@@ -57,7 +57,7 @@ public:
         return Findings{}
             .expect(o.peak_rate > 0 && detail::scheduler::is_finite(o.peak_rate),
                     "Cosine: peak_rate must be above 0 and finite")
-            .expect(o.end_rate >= 0 && o.end_rate <= o.peak_rate,
+            .expect(o.end_rate >= 0 && !(o.end_rate > o.peak_rate),
                     "Cosine: end_rate must be at least 0 and at most peak_rate")
             .expect(o.total_steps > 0, "Cosine: total_steps must be above 0, where the rate ends");
     }

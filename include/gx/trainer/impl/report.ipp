@@ -88,7 +88,12 @@ GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs) {
         }
         html += "</tr>\n";
     }
-    return html + "</table></div>\n";
+    html += "</table></div>\n";
+    const RunRecord& first = runs.front();
+    if (!first.timed_as.empty())
+        html += fmt::format("<p class=\"note\">Accuracies of {}, seconds of {}.</p>\n",
+                            chart::escaped(first.model), chart::escaped(first.timed_as));
+    return html;
 }
 
 GX_DECL std::string table(const std::vector<RunRecord>& runs) {

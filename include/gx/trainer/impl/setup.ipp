@@ -230,12 +230,15 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
 GX_DECL std::string rescaled(const Checkpoint& c, const Plan& plan, int batch,
                              std::int64_t steps_per_epoch) {
     if (c.ranks == plan.ranks && c.batch == batch) return "";
+    const std::int64_t before = plan_of(c.images, c.ranks, c.batch, 1).steps_per_epoch;
+    const std::string steps =
+        steps_per_epoch == before
+            ? fmt::format("{} steps an epoch as before", before)
+            : fmt::format("{} steps an epoch instead of {}", steps_per_epoch, before);
     return fmt::format(
-        "resumed {} with {} ranks x batch {} instead of {} x {}: {} steps an epoch "
-        "instead of {}; the schedule goes on at step {} of {}{}, and options given in steps count "
-        "these steps",
-        c.place(), plan.ranks, batch, c.ranks, c.batch, steps_per_epoch,
-        plan_of(c.images, c.ranks, c.batch, 1).steps_per_epoch,
+        "resumed {} with {} ranks x batch {} instead of {} x {}: {}; the schedule goes on at step "
+        "{} of {}{}, and options given in steps count these steps",
+        c.place(), plan.ranks, batch, c.ranks, c.batch, steps,
         c.epoch * plan.steps_per_epoch + c.within.images / plan.global_batch, plan.total_steps,
         steps_per_epoch == plan.steps_per_epoch ? "" : " of the first phase's batch");
 }
