@@ -220,9 +220,6 @@ private:
                 t.end - t.begin != count * bytes)
                 throw wrong("field 'data_offsets' of tensor '" + name +
                             "' does not fit its shape or the file");
-            if (t.element == "F32" && t.begin % sizeof(float) != 0)
-                throw wrong("field 'data_offsets' of tensor '" + name +
-                            "' is not a multiple of 4 bytes");
             return t;
         } catch (const JsonError&) {
             throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
