@@ -1,5 +1,6 @@
 #include <gx/image/colour.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -90,6 +91,34 @@ TEST(Colour, DependsOnSeedEpochAndSampleAlone) {
     EXPECT_EQ(HslJitter{}.hue, 36);
     EXPECT_EQ(HslJitter{}.saturation, 50);
     EXPECT_EQ(HslJitter{}.lightness, 50);
+}
+// By the eigenvectors, which are orthogonal: three independent amounts of the eigenvalues' size.
+TEST(Colour, AddsThreeIndependentComponents) {
+    double axes[3][3], values[3];
+    for (std::size_t k = 0; k < 3; ++k) {
+        double unit[3]{};
+        unit[k] = 1;
+        for (int c = 0; c < 3; ++c) axes[k][c] = PcaNoise::shift(c, unit);
+        values[k] = std::hypot(axes[k][0], axes[k][1], axes[k][2]);
+    }
+    double moments[3][3]{};
+    int counted = 0;
+    for (std::uint64_t sample = 0; sample < 4000; ++sample) {
+        Pixels pixel{128, 128, 128};
+        PcaNoise{.deviation = 1}(pixel.data(), {1, 1}, SampleDraws(1, PcaNoise::stream, 0, sample));
+        if (std::ranges::any_of(pixel, [](int x) { return x == 0 || x == 255; })) continue;
+        ++counted;
+        double amounts[3]{};
+        for (std::size_t k = 0; k < 3; ++k)
+            for (std::size_t c = 0; c < 3; ++c)
+                amounts[k] += (pixel[c] - 128) * axes[k][c] / (values[k] * values[k]);
+        for (std::size_t k = 0; k < 3; ++k)
+            for (std::size_t m = 0; m < 3; ++m) moments[k][m] += amounts[k] * amounts[m];
+    }
+    ASSERT_GT(counted, 3500);
+    for (std::size_t k = 0; k < 3; ++k)
+        for (std::size_t m = 0; m < 3; ++m)  // clamped colours are left out, others are rounded
+            EXPECT_NEAR(moments[k][m] / counted, k == m ? 1 : 0, 0.2) << k << ' ' << m;
 }
 TEST(Colour, OfStrengthZeroChangesNothing) {
     Pixels pixels = pattern({16, 16});

@@ -51,6 +51,10 @@ TEST(RandomResizedCrop, TakesTheCentreWhereNoAttemptFits) {
     const RandomResizedCrop crop{.area_min = 1, .area_max = 1, .aspect_min = 1, .aspect_max = 1};
     EXPECT_EQ(crop_of(crop, {300, 100}, 0), (ImageRegion{100, 0, 100, 100}));
     EXPECT_EQ(crop_of(crop, {100, 300}, 0), (ImageRegion{0, 100, 100, 100}));
+    const RandomResizedCrop wide{
+        .area_min = 1, .area_max = 1, .aspect_min = 0.5, .aspect_max = 1.5};
+    EXPECT_EQ(crop_of(wide, {300, 100}, 0), (ImageRegion{75, 0, 150, 100}));
+    EXPECT_EQ(crop_of(wide, {100, 300}, 0), (ImageRegion{0, 50, 100, 200}));
     const RandomResizedCrop within{
         .area_min = 1, .area_max = 1, .aspect_min = 1.9, .aspect_max = 2.5};
     EXPECT_EQ(crop_of(within, {1000, 1000}, 0), (ImageRegion{0, 237, 1000, 526}));

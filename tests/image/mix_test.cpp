@@ -53,6 +53,24 @@ TEST(CutMix, ReplacesARectangleAndWeighsWhatIsLeft) {
         RC_ASSERT(std::abs(weight - double(left) / double(size.pixels())) < 1e-6);
     }));
 }
+// Yun et al. 2019: a rectangle of sqrt(1 - lambda) of each side, cut at the border.
+TEST(CutMix, TakesSidesOfTheRootOfTheArea) {
+    const ImageSize size{1000, 600};
+    int whole = 0;
+    for (std::uint64_t sample = 0; sample < 500; ++sample) {
+        const SampleDraws draws = draws_of(sample, CutMix::stream);
+        const ImageRegion r = CutMix{}.rectangle(size, draws);
+        const double side = std::sqrt(1 - beta(CutMix{}.alpha, draws));
+        EXPECT_LE(r.width, side * size.width);
+        EXPECT_LE(r.height, side * size.height);
+        if (r.left == 0 || r.top == 0 || r.right() == size.width || r.bottom() == size.height)
+            continue;
+        ++whole;
+        EXPECT_NEAR(r.width, side * size.width, 2);
+        EXPECT_NEAR(r.height, side * size.height, 2);
+    }
+    EXPECT_GT(whole, 50);
+}
 TEST(Mix, DependsOnSeedEpochAndSampleAlone) {
     EXPECT_EQ(beta(0.2, draws_of(3)), beta(0.2, draws_of(3)));
     EXPECT_NE(beta(0.2, draws_of(3)), beta(0.2, draws_of(4)));
