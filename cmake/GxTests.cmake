@@ -1,4 +1,5 @@
-# gx_tests(DIR LINKS ...): a program for each *_test.cpp below DIR, named after its path, for ctest.
+# gx_tests(DIR LINKS ...): a ctest for each *_test.cpp below DIR, named after its path. The folder's
+# property GX_TEST_PROGRAMS lists their programs.
 find_package(GTest REQUIRED)
 find_path(GX_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
 find_library(GX_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
@@ -29,22 +30,93 @@ function(gx_test_program name source)
   target_precompile_headers(${name} REUSE_FROM gx_test_headers)
 endfunction()
 
+# Tests of a folder compile so many at a time, as one program in which each has a namespace of its
+# own: headers are read, and common templates instantiated, once for all of them. 1 gives each its
+# own program, which one that is being worked on builds sooner.
+set(GX_TEST_BATCH 4 CACHE STRING "Tests of a folder that compile as one program")
+
+# Those with settings of their own in a CMakeLists.txt.
+string(JOIN "" GX_TESTS_ALONE
+  "^(layout|tools|sim\\.support|plugins\\.mpi)\\.|"
+  "^(sim\\.fuzz|reference\\.cudnn_plans|testing\\.processes_conformance|"
+  "trainer\\.monitor\\.tensor_board|plugins\\.(hierarchical\\.reducer|onednn\\.torchvision|"
+  "onnx\\.export|cuda\\.(races|src\\..*)|nccl\\.launchers))_test$")
+
+# Those that replace operator new, have directives beside #include, or code in other namespaces.
+set(GX_TEST_TEXTS_ALONE
+    "counted_new\\.hpp|\n#(if|ifdef|define|pragma|undef)|\nnamespace [a-z]|\ntemplate <>")
+
+# gx_test_name(OUT SOURCE): plugins.nccl.world_test of plugins/nccl/tests/world_test.cpp.
+function(gx_test_name out source)
+  file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${source})
+  string(REGEX REPLACE "\\.cpp$" "" name ${name})
+  string(REGEX REPLACE "^tests/" "" name ${name})
+  string(REGEX REPLACE "/tests/" "/" name ${name})
+  string(REPLACE "/" "." name ${name})
+  set(${out} ${name} PARENT_SCOPE)
+endfunction()
+
+# gx_test_batch(SOURCES LINKS): a program of these tests, a ctest for each.
+function(gx_test_batch sources links)
+  list(LENGTH sources count)
+  if(count EQUAL 0)
+    return()
+  endif()
+  foreach(source IN LISTS sources)
+    gx_test_name(name ${source})
+    list(APPEND names ${name})
+  endforeach()
+  list(GET names 0 first)
+  if(count EQUAL 1)
+    set(program ${first})
+    gx_test_program(${first} ${sources} LINKS ${links})
+    add_test(NAME ${first} COMMAND ${first})
+  else()
+    set(program ${first}_to_${count})
+    set(batch ${CMAKE_CURRENT_BINARY_DIR}/batches/${program}.cpp)
+    add_custom_command(
+      OUTPUT ${batch} DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/cmake/GxTestBatch.cmake
+      COMMAND ${CMAKE_COMMAND} -D "SOURCES=${sources}" -D BATCH=${batch}
+              -P ${PROJECT_SOURCE_DIR}/cmake/GxTestBatch.cmake VERBATIM)
+    gx_test_program(${program} ${batch} LINKS ${links})
+    target_sources(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/batch_main.cpp)
+    list(GET sources 0 source)
+    get_filename_component(folder ${source} DIRECTORY)
+    target_include_directories(${program} PRIVATE ${folder})
+    foreach(name source IN ZIP_LISTS names sources)
+      add_test(NAME ${name} COMMAND ${program} --file=${source})
+      add_custom_target(${name} DEPENDS ${program})
+    endforeach()
+  endif()
+  set_tests_properties(${names} PROPERTIES TIMEOUT ${GX_TEST_TIMEOUT})
+  set_property(DIRECTORY APPEND PROPERTY GX_TEST_PROGRAMS ${program})
+endfunction()
+
 function(gx_tests dir)
   cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
   set(root ${CMAKE_CURRENT_SOURCE_DIR}/${dir})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*_test.cpp)
+  set(batch "")
+  set(batch_folder "")
   foreach(source IN LISTS sources)
     gx_lacks(lacking ${source})
     if(lacking)
       continue()
     endif()
-    file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${source})
-    string(REGEX REPLACE "\\.cpp$" "" name ${name})
-    string(REGEX REPLACE "^tests/" "" name ${name})
-    string(REGEX REPLACE "/tests/" "/" name ${name})
-    string(REPLACE "/" "." name ${name})
-    gx_test_program(${name} ${source} LINKS ${arg_LINKS})
-    add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${GX_TEST_TIMEOUT})
+    gx_test_name(name ${source})
+    file(READ ${source} text)
+    if(name MATCHES "${GX_TESTS_ALONE}" OR text MATCHES "${GX_TEST_TEXTS_ALONE}")
+      gx_test_batch(${source} "${arg_LINKS}")
+      continue()
+    endif()
+    get_filename_component(folder ${source} DIRECTORY)
+    list(LENGTH batch count)
+    if(NOT folder STREQUAL batch_folder OR count GREATER_EQUAL GX_TEST_BATCH)
+      gx_test_batch("${batch}" "${arg_LINKS}")
+      set(batch "")
+    endif()
+    list(APPEND batch ${source})
+    set(batch_folder ${folder})
   endforeach()
+  gx_test_batch("${batch}" "${arg_LINKS}")
 endfunction()

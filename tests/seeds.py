@@ -13,7 +13,7 @@ All programs run under a seed before the next seed begins. With --minutes no see
 long; how many there were is printed.
 
 Exit status: 0; 1 if a program failed under a seed; 2 for a BUILD or a list that has none."""
-import argparse, concurrent.futures, json, os, pathlib, re, subprocess, sys, time
+import argparse, concurrent.futures, json, os, pathlib, re, shlex, subprocess, sys, time, typing
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMIT_S = 1200  # of one program
@@ -24,9 +24,23 @@ def stop(sentence):
     sys.exit(2)
 
 
+class Listed(typing.NamedTuple):
+    """A line of a list, and the command that ctest has for its test."""
+    name: str
+    command: list
+    tests: str
+
+
+def commands(build):
+    """{name: command} of all tests of a build; None: not built."""
+    listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True,
+                            capture_output=True, text=True).stdout
+    return {t["name"]: t.get("command") for t in json.loads(listed)["tests"]}
+
+
 def read_lists(build, only):
-    """[(program, filter)] of all lists."""
-    found = []
+    """[Listed] of all lists."""
+    found, known = [], commands(build)
     for listed in sorted(ROOT.glob("plugins/*/tests/seeds.txt")):
         for number, line in enumerate(listed.read_text().splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -36,21 +50,21 @@ def read_lists(build, only):
                 stop(f"{listed}:{number}: expected a program and its tests, got '{line}'")
             if not re.search(only, words[0]):
                 continue
-            matches = [p for p in build.glob(f"**/{words[0]}") if p.is_file()]
-            if not matches:
+            if not known.get(words[0]):
                 stop(f"{build} has no {words[0]}: build it, or name another folder")
-            found.append((matches[0], words[1]))
+            found.append(Listed(words[0], known[words[0]], words[1]))
     if not found:
         stop(f"no program of plugins/*/tests/seeds.txt fits '{only}'")
     return found
 
 
-def run(program, tests, seed):
+def run(listed, seed):
     """What it printed; None where it ended with 0."""
     env = dict(os.environ, GX_CUDA_SEED_SHIFT=str(seed))
     try:
-        done = subprocess.run([program, f"--gtest_filter={tests}", "--gtest_brief=1"], env=env,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT_S)
+        done = subprocess.run([*listed.command, f"--gtest_filter={listed.tests}",
+                               "--gtest_brief=1"], env=env, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
         return f"it did not end within {LIMIT_S} s"
     text = done.stdout.decode(errors="replace")
@@ -87,12 +101,12 @@ def main():
         for seed in seeds:
             if options.minutes and time.monotonic() - begun > 60 * options.minutes:
                 break
-            results = list(pool.map(lambda p: run(*p, seed), programs))
-            for (program, tests), text in zip(programs, results):
+            results = list(pool.map(lambda p: run(p, seed), programs))
+            for p, text in zip(programs, results):
                 if text is not None:
-                    failures.append({"program": program.name, "seed": seed})
-                    print(f"FAILED: GX_CUDA_SEED_SHIFT={seed} {program} --gtest_filter={tests}\n"
-                          f"{text}", flush=True)
+                    failures.append({"program": p.name, "seed": seed})
+                    print(f"FAILED: GX_CUDA_SEED_SHIFT={seed} {shlex.join(p.command)} "
+                          f"--gtest_filter={shlex.quote(p.tests)}\n{text}", flush=True)
             done += 1
             print(f"\rseed {seed}: {done} of {len(seeds)}, {len(failures)} failed", end="",
                   file=sys.stderr, flush=True)
@@ -101,7 +115,7 @@ def main():
           f"{time.monotonic() - begun:.0f} s")
     if options.json:
         options.json.write_text(json.dumps(
-            {"programs": [[p.name, t] for p, t in programs], "first_seed": seeds[0],
+            {"programs": [[p.name, p.tests] for p in programs], "first_seed": seeds[0],
              "seeds": done, "failures": failures}, indent=2) + "\n")
     return 1 if failures else 0
 

@@ -47,14 +47,14 @@ gx::Checkpoint checkpoint(const Folder& folder, int step) {
 // ---- Bit for bit --------------------------------------------------------------------
 
 template <class T>
-class Resumed : public ::testing::Test {};
+class ResumedOptimizers : public ::testing::Test {};
 using Late = gx::DoubleBuffered<gx::Ring<fp16>>;
 using Compositions = ::testing::Types<By<gx::Sgd>, By<gx::AdamW>, By<gx::Lars>,
                                       By<gx::ClipByGlobalNorm<gx::Sgd>, Late>, By<gx::Adam, Late>,
                                       By<gx::Lamb, Late>>;
-TYPED_TEST_SUITE(Resumed, Compositions);
+TYPED_TEST_SUITE(ResumedOptimizers, Compositions);
 
-TYPED_TEST(Resumed, AfterEveryStepEqualsNotHavingStopped) {
+TYPED_TEST(ResumedOptimizers, AfterEveryStepEqualsNotHavingStopped) {
     const Folder folder;
     auto world = threads(2);
     auto o = options<TypeParam>(folder);

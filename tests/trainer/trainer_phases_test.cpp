@@ -120,13 +120,13 @@ TYPED_TEST(Compositions, AreTheSameInEveryWorld) {
 }
 
 template <class T>
-class Resumed : public ::testing::Test {};
+class ResumedInPhases : public ::testing::Test {};
 using Resuming =
     ::testing::Types<Plain, Runs<gx::DoubleBuffered<gx::MultiRing<2, fp16>>, gx::AdamW>,
                      Runs<gx::Sharded<gx::Ring<fp32>>, gx::AdamW>>;
-TYPED_TEST_SUITE(Resumed, Resuming);
+TYPED_TEST_SUITE(ResumedInPhases, Resuming);
 
-TYPED_TEST(Resumed, WithinAndBetweenPhases) {
+TYPED_TEST(ResumedInPhases, WithinAndBetweenPhases) {
     typename TypeParam::Options o{
         .epochs = 6, .phases = {{0, 4, 4}, {2, 2, 6}, {4, 5, 5}}, .seed = 3};
     const Folder folder;

@@ -107,11 +107,11 @@ std::size_t drawn_count() {
 // ---- gx/memory/kernels.hpp ---------------------------------------------------------------------
 
 template <class E>
-class Conversions : public ::testing::Test {};
+class LaunchedConversions : public ::testing::Test {};
 using Elements = ::testing::Types<fp32, fp16, bf16>;
-TYPED_TEST_SUITE(Conversions, Elements);
+TYPED_TEST_SUITE(LaunchedConversions, Elements);
 
-TYPED_TEST(Conversions, HaveTheBitsOfTheHost) {
+TYPED_TEST(LaunchedConversions, HaveTheBitsOfTheHost) {
     using E = TypeParam;
     using storage = typename E::storage;
     check([](Queue& q, std::mt19937_64& random) {

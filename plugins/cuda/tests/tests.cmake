@@ -1,6 +1,5 @@
 # What the plugin's tests link, and the check that is no test program.
-get_property(names DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
-list(FILTER names INCLUDE REGEX "^plugins\\.cuda\\..*_test$")
+get_property(names DIRECTORY PROPERTY GX_TEST_PROGRAMS)
 foreach(name IN LISTS names)
   target_link_libraries(${name} PRIVATE gx_cuda_emulated gx_plugins)
 endforeach()

@@ -26,10 +26,10 @@ void expect_conformance(const ConformanceReport& report, const std::string& name
 }
 
 template <class R>
-class OverNccl : public ::testing::Test {};
-TYPED_TEST_SUITE(OverNccl, testing_support::DeviceReducers::as<::testing::Types>);
+class ReducersOverNccl : public ::testing::Test {};
+TYPED_TEST_SUITE(ReducersOverNccl, testing_support::DeviceReducers::as<::testing::Types>);
 
-TYPED_TEST(OverNccl, EndsWithTheBitsOfThreads) {
+TYPED_TEST(ReducersOverNccl, EndsWithTheBitsOfThreads) {
     ConformanceReport report;
     check_worlds<OnGpu<TypeParam>>(OnThreads{}, OnNccl{}, 1, report);
     check_lost_rank<OnGpu<TypeParam>>(OnNccl{}, 1, report);
@@ -37,7 +37,7 @@ TYPED_TEST(OverNccl, EndsWithTheBitsOfThreads) {
     EXPECT_GT(report.values, 1000);
 }
 /// Every check, at 1 to 20 ranks.
-TYPED_TEST(OverNccl, Conforms) {
+TYPED_TEST(ReducersOverNccl, Conforms) {
     if (!std::same_as<TypeParam, MultiRing<2, fp16>> &&
         !std::same_as<TypeParam, ParameterServer<>> && !checks_all())
         GTEST_SKIP() << "set GX_NCCL_CONFORMANCE=all";

@@ -48,13 +48,13 @@ using Runs =
                      Run<ParameterServer<fp16>>,                               // many to one
                      Run<SharedMemory<bf16>>>;                                 // all to all
 template <class T>
-class OverNccl : public ::testing::Test {};
-TYPED_TEST_SUITE(OverNccl, Runs);
+class TrainersOverNccl : public ::testing::Test {};
+TYPED_TEST_SUITE(TrainersOverNccl, Runs);
 
-TYPED_TEST(OverNccl, WeightsAreThoseOfThreads) {
+TYPED_TEST(TrainersOverNccl, WeightsAreThoseOfThreads) {
     cuda_tests::expect_weights_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
-TYPED_TEST(OverNccl, CheckpointsAreThoseOfThreads) {
+TYPED_TEST(TrainersOverNccl, CheckpointsAreThoseOfThreads) {
     cuda_tests::expect_checkpoints_of_threads<TypeParam>(train_on_gpus<TypeParam>);
 }
 

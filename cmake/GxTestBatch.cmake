@@ -1,0 +1,17 @@
+# cmake -D SOURCES=... -D BATCH=FILE -P: one source of several tests. What follows the includes of
+# each lies in a namespace of its own, so that tests need not know of one another; lines keep their
+# numbers.
+set(all "// Made of these tests by GxTestBatch.cmake.\n")
+foreach(source IN LISTS SOURCES)
+  file(READ ${source} text)
+  get_filename_component(name ${source} NAME_WE)
+  string(FIND "${text}" "\n#include" last REVERSE)
+  math(EXPR last "${last} + 1")
+  string(SUBSTRING "${text}" ${last} -1 rest)
+  string(FIND "${rest}" "\n" length)
+  math(EXPR last "${last} + ${length} + 1")
+  string(SUBSTRING "${text}" 0 ${last} head)
+  string(SUBSTRING "${text}" ${last} -1 rest)
+  string(APPEND all "#line 1 \"${source}\"\n${head}namespace in_${name} {${rest}}\n")
+endforeach()
+file(WRITE ${BATCH} "${all}")
