@@ -25,13 +25,13 @@ public:
         return static_cast<int>(1 + bucket.step() % steps_ * indices_ + bucket.index() % indices_);
     }
     /// What a message of `tag` is of, where it meets a receive in `bucket` and both know theirs:
-    /// nothing where that may be `bucket`, else a bucket of that tag, of the nearest step.
+    /// nothing where that may be `bucket`, else a bucket of that tag, the nearest step and index.
     [[nodiscard]] constexpr std::optional<MessageBucket> other_than(MessageBucket bucket,
                                                                     int tag) const {
         if (!bucket.known() || tag <= 0 || tag == tag_of(bucket)) return std::nullopt;
         const auto told = static_cast<std::uint64_t>(tag - 1);
         const std::uint64_t step = bucket.step();
-        const std::uint64_t index = bucket.index() - bucket.index() % indices_ + told % indices_;
+        const std::uint64_t index = nearest_index(bucket.index(), told % indices_);
         const std::uint64_t ahead = (told / indices_ + steps_ - step % steps_) % steps_;
         const std::uint64_t behind = steps_ - ahead;
         const bool is_ahead = ahead <= behind || behind > step;
@@ -41,6 +41,14 @@ public:
     }
 
 private:
+    /// Of those that are `told` modulo indices_.
+    [[nodiscard]] constexpr std::uint64_t nearest_index(std::uint64_t index,
+                                                        std::uint64_t told) const {
+        const std::uint64_t ahead = (told + indices_ - index % indices_) % indices_;
+        const std::uint64_t behind = indices_ - ahead;
+        return ahead <= behind || behind > index ? index + ahead : index - behind;
+    }
+
     std::uint64_t indices_, steps_;
 };
 
