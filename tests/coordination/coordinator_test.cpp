@@ -109,6 +109,16 @@ TEST(Coordinator, AConnectionThatHasSaidNothingIsToldWhyTheRunEnds) {
         if (o.connection == 2) text = std::get<co::Refused>(*o.message).text;
     EXPECT_TRUE(has(text, "started as one of 2 ranks, rank 0 as one of 3")) << text;
 }
+TEST(Coordinator, AStrangerAfterTheCauseDoesNotReplaceIt) {
+    co::Coordinator root({.run_id = "run", .ranks = 3, .join_deadline = 5s}, 0s);
+    root.connected(0, 0s);
+    root.received(0, co::Hello{.run_id = "run", .rank = 0, .ranks = 3, .host = "a"}, 0s);
+    root.tick(5s);
+    EXPECT_EQ(root.cause().reason, Reason::absent);
+    root.connected(1, 6s);
+    root.received(1, co::Hello{.run_id = "run", .rank = 1, .ranks = 2, .host = "a"}, 6s);
+    EXPECT_EQ(root.cause().reason, Reason::absent);
+}
 TEST(Coordinator, OneLocalRankTwiceOnAHostEndsTheRun) {
     Wire good(3, {.hosts = {"a", "a", "b"}, .local_ranks = {0, 1, 0}});
     good.join();
@@ -299,29 +309,104 @@ TEST(Coordinator, ADeadlineNamesTheRankThatIsSilent) {
     for (const bool first : {false, true}) {
         Wire w(3, {.silence = 20s});
         w.join();
-        for (int i = 0; i < 3; ++i) {  // a heartbeat every 5 s
-            w.pass(5s);
+        const auto deliver = [&] {
             for (const int r : {0, 2, 0, 2}) {
                 while (w.has_up(r)) w.deliver_up(r);
                 while (w.has_down(r)) w.deliver_down(r);
             }
-        }
-        w.at(first ? 0 : 2).working_on({"all-reduce", 9, 2});
+        };
+        for (int i = 0; i < 3; ++i) w.pass(5s), deliver();  // a heartbeat every 5 s
+        w.at(0).waits_for(2);
+        w.at(2).waits_for(1);
+        w.at(2).working_on({"all-reduce", 9, 2});
         w.at(first ? 0 : 2).blame(first ? 2 : 1);
         w.collect();
-        for (const int r : {0, 2, 0, 2}) {
-            while (w.has_up(r)) w.deliver_up(r);
-            while (w.has_down(r)) w.deliver_down(r);
-        }
+        deliver();
+        EXPECT_FALSE(w.root.cause().stopped()) << "rank 1 may still answer";
+        w.pass(co::Coordinator::patience);
+        deliver();
         EXPECT_EQ(w.at(2).cause().reason, Reason::late);
         EXPECT_EQ(w.at(2).cause().rank, 1) << first;
-        EXPECT_EQ(w.at(2).cause().observer, first ? 0 : 2);
-        EXPECT_TRUE(has(w.at(2).cause().text,
-                        first ? "rank 1 (host h, process 101) timed out: nothing was heard of it "
-                                "for 15 s, and rank 0 waited for rank 2 in step 9, bucket 2"
-                              : "rank 2 waited for it in step 9, bucket 2"))
-            << w.at(2).cause().text;
+        EXPECT_EQ(w.at(2).cause().observer, 2);
+        EXPECT_EQ(w.at(2).cause().text,
+                  "rank 1 (host h, process 101) timed out: rank 2 waited for it in step 9, bucket "
+                  "2, operation all-reduce, and nothing came before the deadline, nor anything at "
+                  "all for 15.3 s");
     }
+}
+/// All deadlines of a ring end at once: at fault is who waits for nobody.
+TEST(Coordinator, ADeadlineNamesTheRankAtTheEndOfTheWaits) {
+    for (const int first : {0, 1, 3}) {
+        Wire w(4);
+        w.join();
+        for (const int r : {0, 1, 3}) w.at(r).waits_for((r + 3) % 4);
+        w.at(3).working_on({"all-reduce", 4, 1});
+        w.at(2).working_on({"loading a batch", 4});
+        w.at(first).blame((first + 3) % 4);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 2) << first;
+        EXPECT_EQ(w.at(0).cause().observer, 3) << first;
+        EXPECT_TRUE(has(w.at(0).cause().text,
+                        "rank 2 (host h, process 102) timed out: rank 3 waited for it in step 4, "
+                        "bucket 1, operation all-reduce, and nothing came before the deadline"))
+            << w.at(0).cause().text;
+        EXPECT_FALSE(has(w.at(0).cause().text, "at all")) << "it has answered";
+    }
+}
+TEST(Coordinator, ACollectiveOfALibraryWaitsForWhoDoesNot) {
+    for (const bool stuck : {false, true}) {
+        Wire w(4);
+        w.join();
+        for (int r = 0; r < 4; ++r) {
+            w.at(r).working_on({"all-reduce", 5, r == 2 ? 1 : 0});
+            if (r != 2 || !stuck) w.at(r).waits_for(co::any_rank);
+        }
+        w.at(3).blame(co::any_rank);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 2) << stuck;
+        EXPECT_EQ(w.at(0).cause().observer, 3);
+        EXPECT_EQ(
+            has(w.at(0).cause().text, "in different operations: rank 0 in step 5, bucket 0, "),
+            !stuck)
+            << w.at(0).cause().text;
+    }
+    Wire w(2);
+    w.join();
+    for (int r = 0; r < 2; ++r) w.at(r).waits_for(co::any_rank);
+    w.at(0).blame(co::any_rank);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 1) << "all alike: another one";
+}
+TEST(Coordinator, ADeadlineOfWaitsThatGoAroundTellsTheirOperations) {
+    for (const bool differ : {false, true}) {
+        Wire w(3);
+        w.join();
+        for (int r = 0; r < 3; ++r) {
+            w.at(r).waits_for((r + 2) % 3);
+            w.at(r).working_on({"all-reduce", differ && r == 1 ? 4 : 5, 0});
+        }
+        w.at(2).blame(1);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 1);
+        EXPECT_EQ(has(w.at(0).cause().text,
+                      "; ranks wait for each other in different operations: rank 0 in step 5, "
+                      "bucket 0, operation all-reduce, rank 1 in step 4, bucket 0, operation "
+                      "all-reduce. A reducer must make the same reductions on all of them"),
+                  differ)
+            << w.at(0).cause().text;
+    }
+}
+TEST(Coordinator, ARankThatLeavesWhileAllAreAskedNeedNotAnswer) {
+    Wire w(3);
+    w.join();
+    w.at(1).blame(2);
+    w.at(2).leave();
+    w.collect();
+    for (const int r : {1, 2, 0})
+        while (w.has_up(r)) w.deliver_up(r);
+    while (w.has_down(0)) w.deliver_down(0);
+    while (w.has_up(0)) w.deliver_up(0);
+    EXPECT_EQ(w.root.cause().rank, 2);
 }
 TEST(Coordinator, ARootThatWasStoppedBlamesNobodyForItsSleep) {
     Wire w(3, {.silence = 20s});
@@ -393,19 +478,35 @@ TEST(Coordinator, TheEndWaitsForEveryRank) {
 
 // ---- Any order of events -----------------------------------------------------------------
 
-/// The first cause by what came to the root, worked out apart from the coordinator.
+/// The first cause by what came to the root, worked out apart from the coordinator. A blame counts
+/// once all ranks that have not left have said what they wait for: for the rank behind theirs.
 struct Oracle {
+    explicit Oracle(int ranks) : left(std::size_t(ranks)), waits(std::size_t(ranks)) {}
+
     Reason reason = Reason::none;
     int rank = -1;
     std::vector<bool> left;
+    std::vector<std::optional<int>> waits;
+    int blamed = -1;
 
     void arrives(int r, const Message* m) {
         if (m && std::holds_alternative<co::Leaving>(*m)) left[std::size_t(r)] = true;
         if (reason != Reason::none) return;
         if (!m && !left[std::size_t(r)]) reason = Reason::lost, rank = r;
         if (m && std::holds_alternative<co::Failed>(*m)) reason = Reason::error, rank = r;
-        if (const auto* b = m ? std::get_if<co::Blamed>(m) : nullptr)
-            reason = Reason::late, rank = b->peer;
+        if (const auto* b = m ? std::get_if<co::Blamed>(m) : nullptr) {
+            if (blamed < 0) blamed = b->peer;
+            waits[std::size_t(r)] = b->peer;
+        }
+        if (const auto* w = m ? std::get_if<co::Waiting>(m) : nullptr)
+            if (!waits[std::size_t(r)]) waits[std::size_t(r)] = w->peer;
+        if (reason != Reason::none || blamed < 0) return;
+        for (std::size_t k = 0; k < left.size(); ++k)
+            if (!left[k] && !waits[k]) return;
+        reason = Reason::late, rank = blamed;
+        for (std::size_t k = 0; k < left.size() && waits[std::size_t(rank)].value_or(-1) >= 0; ++k)
+            rank = *waits[std::size_t(rank)];
+        if (waits[std::size_t(rank)].value_or(-1) >= 0) rank = blamed;
     }
 };
 
@@ -413,7 +514,7 @@ struct Oracle {
 void all_agree_on_the_first_cause(int ranks, const std::vector<std::pair<int, int>>& schedule) {
     Wire w(ranks);
     w.join();
-    Oracle oracle{.left = std::vector<bool>(std::size_t(ranks), false)};
+    Oracle oracle(ranks);
     std::vector<bool> returned(std::size_t(ranks), false);
     const auto deliver_up = [&](int r) {
         const bool ends = w.end(r).up.empty();

@@ -150,6 +150,29 @@ TEST(Member, WhatARootDoesNotSendIsItsLoss) {
         EXPECT_FALSE(m.joined());
     }
 }
+TEST(Member, SaysWhatItWaitsForWhenItIsAsked) {
+    Member m = joined();
+    m.working_on({"all-reduce", 3, 1});
+    m.received(co::Waiting{}, 1s);
+    m.waits_for(2);
+    m.received(co::Waiting{}, 1s);
+    const gx::Operation doing{"all-reduce", 3, 1};
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Waiting{-1, doing}, co::Waiting{2, doing}}));
+}
+TEST(Member, ComparesLongOptionsByAHashToo) {
+    const auto sent = [](const std::string& options) {
+        Member m = joined();
+        m.compare({.composition = "T", .options = options});
+        const auto messages = m.take();
+        return std::get<co::RunTerms>(messages.at(0)).options;
+    };
+    const std::string some(200'000, 'x'), many(2'000'000, 'x');
+    EXPECT_EQ(sent(some), some);
+    EXPECT_LT(sent(many).size(), co::body_bytes_max);
+    EXPECT_EQ(sent(many), sent(many));
+    EXPECT_NE(sent(many), sent(many + 'y'));
+    EXPECT_EQ(sent("a=\x01"), "a=?") << "as the root reads those of others";
+}
 TEST(Member, SendsNothingWhileItStays) {
     Member m = joined();
     m.received(Cause{Reason::lost, 2, 0, 1, {}, "rank 2 is lost"}, 1s);

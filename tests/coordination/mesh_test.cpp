@@ -67,12 +67,14 @@ struct Node {
 };
 /// Meshes of one process, as many as ranks.
 struct Meshes {
-    explicit Meshes(int ranks, std::chrono::nanoseconds deadline = std::chrono::seconds(60)) {
+    explicit Meshes(int ranks, std::chrono::nanoseconds deadline = std::chrono::seconds(60))
+        : Meshes(ranks, deadline, deadline) {}
+    Meshes(int ranks, std::chrono::nanoseconds of_rank_0, std::chrono::nanoseconds of_others) {
         auto ends = sockets(ranks), control = sockets(ranks);
         for (int r = 0; r < ranks; ++r)
             all.push_back(std::make_unique<Node>(
                 session_of(r, ranks, std::move(control[static_cast<std::size_t>(r)])), ranks,
-                std::move(ends[static_cast<std::size_t>(r)]), deadline));
+                std::move(ends[static_cast<std::size_t>(r)]), r == 0 ? of_rank_0 : of_others));
     }
     Endpoint operator[](std::size_t r) { return Endpoint(all[r]->mesh); }
     std::vector<std::unique_ptr<Node>> all;
@@ -351,6 +353,17 @@ TEST(Mesh, ADeadlineStopsAllRanks) {
     EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out);
     EXPECT_EQ(d.peer, 1);
     EXPECT_EQ(zero.wait(zero.receive(2, 0, in(x))).outcome, Delivery::Outcome::cancelled);
+}
+/// Rank 0 waits for rank 1, which waits for rank 2, which does something else.
+TEST(Mesh, ADeadlineNamesTheRankAtTheEndOfTheWaits) {
+    Meshes m(3, std::chrono::seconds(1), std::chrono::seconds(60));
+    std::vector<int> x(1), y(1);
+    std::jthread other([&] {
+        auto one = m[1];
+        EXPECT_EQ(one.wait(one.receive(2, 0, in(y))).peer, 2);
+    });
+    auto zero = m[0];
+    EXPECT_EQ(zero.wait(zero.receive(1, 0, in(x))).peer, 2);
 }
 TEST(Mesh, AStopCancelsTheOthersAndNamesTheRank) {
     Meshes m(3);

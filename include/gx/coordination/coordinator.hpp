@@ -32,6 +32,9 @@ struct Order {
 ///     terms        once every rank has sent its RunTerms and they are those of rank 0: Agreed
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
+///     a late rank  once a rank blames another one, all are asked what they wait for: at fault is
+///                  the rank at the end of the waits, which waits for none or does not answer
+///                  within patience; where they go around, the one that was blamed first
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -52,6 +55,7 @@ public:
         Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
     static constexpr int of_no_rank = -1;
+    static constexpr Duration patience = std::chrono::milliseconds(300);
 
     /// `now`: of any clock, the same in all calls.
     Coordinator(Options options, Duration now);
@@ -98,6 +102,12 @@ private:
         std::optional<RunTerms> terms{};
         Duration heard{};
     };
+    /// A wait was too long: what the others wait for tells who is at fault.
+    struct Inquiry {
+        int by = of_no_rank;  ///< that blamed first
+        Duration end{};
+        std::vector<std::optional<Waiting>> answers{};  ///< by rank
+    };
     struct Connection {
         int rank = of_no_rank;      ///< once its Hello has come
         int expected = of_no_rank;  ///< known before
@@ -120,11 +130,12 @@ private:
     void begin();
     void refuse_strangers();
     void heard_from(int rank, const Message& message, Duration now);
-    void blame(int rank, int peer, Duration now);
-    [[nodiscard]] int most_silent(Duration now) const;
+    void blame(int rank, const Blamed& blamed, Duration now);
+    void judge_if_all_answered(Duration now);
+    void judge(Duration now);
     void fail(int rank, const Failed& failed);
     void compare(int rank, const RunTerms& terms);
-    void leave(int rank);
+    void leave(int rank, Duration now);
     void lose(int rank, Reason reason, std::string what);
     void end_if_all_left();
     void regroup_if_all_said(Duration now);
@@ -137,6 +148,7 @@ private:
     std::int64_t number_ = 0;  ///< of rank 0, when it stays
     Duration next_alive_ = Duration::max(), ticked_;
     std::vector<Seat> seats_;
+    std::optional<Inquiry> inquiry_{};
     std::map<int, Connection> connections_{};
     std::vector<Order> orders_{};
     std::string last_refusal_{};

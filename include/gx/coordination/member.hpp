@@ -33,12 +33,16 @@ public:
 
     // ---- What the rank does
     void working_on(const Operation& operation) { operation_ = operation; }
+    /// It waits for a message of `peer`, or for any_rank; -1: for none. The root asks where a wait
+    /// is too long.
+    void waits_for(int peer) { waits_for_ = peer; }
     /// The rank's function throws. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status);
     /// A wait for `peer` has met its deadline. The cause follows: this one or an earlier one.
     void blame(int peer);
-    void compare(const RunTerms& terms);
+    /// Options above options_bytes_max are compared by a hash.
+    void compare(RunTerms terms);
     /// To all other ranks. Errors: more bytes than note_bytes_max break the contract.
     void note(std::vector<std::byte> bytes);
     /// The rank's function has returned.
@@ -100,6 +104,7 @@ private:
     Cause cause_{};
     Regrouped regrouped_{};
     int runs_ = 1;
+    int waits_for_ = -1;
     int agreed_ = 0, exit_status_ = 0;
     bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;
 };

@@ -42,17 +42,19 @@ namespace gx::coordination {
 //     13 Note       both    i32 rank, list of u8 bytes
 //     14 Staying    member  i64 number
 //     15 Regrouped  root    i64 number, list of i32 members
+//     16 Waiting    both    i32 peer, operation
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
 
-inline constexpr std::uint16_t protocol_version = 3;
+inline constexpr std::uint16_t protocol_version = 4;
 inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.
 inline constexpr std::size_t hello_bytes_max = 4096;
 inline constexpr std::size_t run_id_bytes_max = 1024;
-inline constexpr std::size_t text_bytes_max = 64 * 1024;  ///< longer sentences are cut
+inline constexpr std::size_t text_bytes_max = 64 * 1024;      ///< longer sentences are cut
+inline constexpr std::size_t options_bytes_max = 512 * 1024;  ///< of RunTerms; see Member::compare
 inline constexpr std::size_t note_bytes_max = body_bytes_max - 8;
 
 /// First message of a member.
@@ -99,7 +101,9 @@ struct Failed {
     std::string text{};  ///< empty: not known yet
     bool operator==(const Failed&) const = default;
 };
-/// A wait of the sender for `peer` has met its deadline.
+/// In place of the rank that is waited for: a collective of a library waits for any of them.
+inline constexpr int any_rank = -2;
+/// A wait of the sender for `peer`, or any_rank, has met its deadline.
 struct Blamed {
     int peer = -1;
     Operation operation{};
@@ -177,8 +181,15 @@ struct Regrouped {
     bool operator==(const Regrouped&) const = default;
 };
 
+/// What the sender waits for; from the root the question, whose members are not read.
+struct Waiting {
+    int peer = -1;  ///< whose message, or any_rank; -1: it waits for no rank
+    Operation operation{};
+    bool operator==(const Waiting&) const = default;
+};
+
 using Message = std::variant<Hello, Welcome, Refused, RunTerms, Agreed, Alive, Failed, Blamed,
-                             Cause, Leaving, Left, Ended, Note, Staying, Regrouped>;
+                             Cause, Leaving, Left, Ended, Note, Staying, Regrouped, Waiting>;
 
 /// The bytes of a message. Errors: a body beyond the limit breaks the contract; texts are cut.
 [[nodiscard]] GX_DECL std::vector<std::byte> encode(const Message& message);

@@ -1,6 +1,7 @@
 // Session: one process's end of the coordination channel, over sockets, with a thread of its own.
 #pragma once
 
+#include <atomic>              // what is waited for
 #include <chrono>              // chrono
 #include <condition_variable>  // waits
 #include <cstdint>             // int64_t
@@ -90,8 +91,11 @@ public:
     /// Stops all ranks. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status = 1);
-    /// Stops all ranks, because `peer` is late, unless something has stopped them before.
+    /// Stops all ranks, because `peer` is late, or a rank that it waits for, unless something has
+    /// stopped them before.
     void blame(int peer);
+    /// See WaitsFor.
+    void waits_for(int peer) { waits_for_.store(peer, std::memory_order_relaxed); }
     void leave();
     /// Waits until all ranks have left or are gone, and on the root until their connections have
     /// ended too. Returns false where `limit` passes first. A member whose root is lost returns at
@@ -150,6 +154,7 @@ private:
     bool drop_stranger();
     void read(int id);
     void got(int id, const Message& message);
+    void member_got(const Message& message);
     void lose(int id, bool inside_message);
     /// False where the connection has ended.
     bool write(Connection& c);
@@ -170,6 +175,7 @@ private:
     std::condition_variable changed_{};
     Descriptor wake_{};
     Member member_;
+    std::atomic<int> waits_for_{-1};
     std::optional<Coordinator> coordinator_{};  ///< on the root
     std::optional<Listener> listener_{};
     std::map<int, Connection> connections_{};  ///< members of the root; or 1: to the root
@@ -185,6 +191,22 @@ private:
     std::vector<Note> notes_{};  ///< that on_note() has not had
     std::function<void(int rank, std::span<const std::byte>)> note_callback_{};
     std::thread monitor_{};
+};
+
+/// While it lives the rank waits for a message of `peer`, or for any_rank: where a wait is too
+/// long, the root asks all ranks, and finds the one that waits for nobody. One at a time.
+class WaitsFor {
+public:
+    WaitsFor(Session& session, int peer) : session_(session) { now(peer); }
+    WaitsFor(const WaitsFor&) = delete;
+    WaitsFor& operator=(const WaitsFor&) = delete;
+    ~WaitsFor() { now(-1); }
+
+    /// Another one; -1: none.
+    void now(int peer) { session_.waits_for(peer); }
+
+private:
+    Session& session_;
 };
 
 }  // namespace gx::coordination

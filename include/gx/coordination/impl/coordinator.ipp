@@ -81,6 +81,32 @@ inline std::string seconds(Duration d) {
     return out.str();
 }
 
+/// "; ranks that wait for each other are in ...": where they are not all in one operation.
+inline std::string other_operations(const std::vector<std::optional<Waiting>>& answers) {
+    std::vector<std::pair<std::string, int>> found;  // and the first rank in it
+    for (std::size_t r = 0; r < answers.size(); ++r) {
+        if (!answers[r] || answers[r]->peer == -1) continue;
+        const std::string operation = describe(answers[r]->operation);
+        if (std::ranges::find(found, operation, [](const auto& f) { return f.first; }) ==
+            found.end())
+            found.emplace_back(operation, static_cast<int>(r));
+    }
+    if (found.size() < 2) return "";
+    std::string text = "; ranks wait for each other in different operations: ";
+    for (std::size_t i = 0; i < std::min(found.size(), std::size_t{4}); ++i)
+        text += (i > 0 ? ", rank " : "rank ") + std::to_string(found[i].second) + " in " +
+                found[i].first;
+    return text + ". A reducer must make the same reductions on all of them";
+}
+/// The first rank in another operation than `rank`; where there is none, another rank.
+inline int in_another_operation(int rank, const std::vector<std::optional<Waiting>>& answers) {
+    const auto own = static_cast<std::size_t>(rank);
+    for (std::size_t r = 0; r < answers.size(); ++r)
+        if (answers[r] && answers[r]->operation != answers[own]->operation)
+            return static_cast<int>(r);
+    return rank == 0 && answers.size() > 1 ? 1 : 0;
+}
+
 }  // namespace detail::coordinator
 
 GX_DECL Coordinator::Coordinator(Options options, Duration now)
@@ -117,6 +143,7 @@ GX_DECL void Coordinator::refuse(int connection, std::string sentence) {
 
 GX_DECL void Coordinator::stop(Cause cause) {
     if (cause_.stopped()) return;
+    inquiry_.reset();
     cause_ = std::move(cause);
     send_to_all(cause_);
     end_if_all_left();
@@ -227,17 +254,23 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
     } else if (const auto* failed = std::get_if<Failed>(&message)) {
         fail(rank, *failed);
     } else if (const auto* blamed = std::get_if<Blamed>(&message)) {
-        if (blamed->peer < 0 || blamed->peer >= options_.ranks)
+        if ((blamed->peer < 0 && blamed->peer != any_rank) || blamed->peer >= options_.ranks)
             return lose(rank, Reason::lost, "it waits for no rank of this world");
-        seat(rank).operation = blamed->operation;
-        blame(rank, blamed->peer, now);
+        blame(rank, *blamed, now);
+    } else if (const auto* waiting = std::get_if<Waiting>(&message)) {
+        if (waiting->peer < any_rank || waiting->peer >= options_.ranks)
+            return lose(rank, Reason::lost, "it waits for no rank of this world");
+        if (!inquiry_) return;
+        if (auto& answer = inquiry_->answers[static_cast<std::size_t>(rank)]; !answer)
+            answer = *waiting;
+        judge_if_all_answered(now);
     } else if (const auto* terms = std::get_if<RunTerms>(&message)) {
         compare(rank, *terms);
     } else if (const auto* note = std::get_if<Note>(&message)) {
         for (int r = 0; r < options_.ranks; ++r)
             if (r != rank) send(r, Note{rank, note->bytes});
     } else if (std::holds_alternative<Leaving>(message)) {
-        leave(rank);
+        leave(rank, now);
     } else if (const auto* staying = std::get_if<Staying>(&message)) {
         seat(rank).stays = cause_.is_loss();
         if (rank == 0) number_ = staying->number;
@@ -248,39 +281,62 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
     }
 }
 
-/// Of ranks that wait for each other around a ring all deadlines are over at once, and any of them
-/// may be the first to say so: who is silent is at fault, and not who waits for that one.
-GX_DECL void Coordinator::blame(int rank, int peer, Duration now) {
-    const std::string waited = describe(seat(rank).operation);
-    const int silent = most_silent(now);
-    const bool other = silent != of_no_rank && silent != peer && silent != rank;
-    std::string text = name(other ? silent : peer) + " timed out: ";
-    if (other)
-        text += "nothing was heard of it for " +
-                detail::coordinator::seconds(now - seat(silent).heard) + ", and rank " +
-                std::to_string(rank) + " waited for rank " + std::to_string(peer) + " in " +
-                waited + " until the deadline";
-    else
-        text += "rank " + std::to_string(rank) + " waited for it in " + waited +
-                ", and nothing came before the deadline";
-    stop({.reason = Reason::late,
-          .rank = other ? silent : peer,
-          .observer = rank,
-          .exit_status = 1,
-          .operation = seat(rank).operation,
-          .text = std::move(text)});
+GX_DECL void Coordinator::blame(int rank, const Blamed& blamed, Duration now) {
+    seat(rank).operation = blamed.operation;
+    if (cause_.stopped()) return;
+    if (!inquiry_) {
+        inquiry_ = {.by = rank,
+                    .end = saturating_sum(now, patience),
+                    .answers = std::vector<std::optional<Waiting>>(seats_.size())};
+        send_to_all(Waiting{});
+    }
+    inquiry_->answers[static_cast<std::size_t>(rank)] = {blamed.peer, blamed.operation};
+    judge_if_all_answered(now);
 }
 
-/// The rank that was heard of longest ago, where that is more than half of the limit of silence:
-/// two heartbeats. The root has no such limit. of_no_rank: there is none.
-GX_DECL int Coordinator::most_silent(Duration now) const {
-    int most = of_no_rank;
-    for (int r = 1; r < options_.ranks; ++r) {
-        if (!present(r) || seat(r).left) continue;
-        if (now < saturating_sum(seat(r).heard, options_.silence / 2)) continue;
-        if (most == of_no_rank || seat(r).heard < seat(most).heard) most = r;
+GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
+    for (int r = 0; r < options_.ranks; ++r)
+        if (present(r) && !seat(r).left && !inquiry_->answers[static_cast<std::size_t>(r)]) return;
+    judge(now);
+}
+
+GX_DECL void Coordinator::judge(Duration now) {
+    const Inquiry inquiry = std::move(*inquiry_);
+    const auto waits_of = [&](int r) -> const auto& {
+        return inquiry.answers[static_cast<std::size_t>(r)];
+    };
+    const auto waits = [&](int r) { return waits_of(r) && waits_of(r)->peer != of_no_rank; };
+    const auto first_without_wait = [&] {
+        int r = 0;
+        while (r < options_.ranks && (waits(r) || r == inquiry.by)) ++r;
+        return r < options_.ranks ? r : of_no_rank;
+    };
+    const auto next = [&](int r) {
+        const int peer = waits_of(r)->peer;
+        return peer == any_rank ? first_without_wait() : peer;
+    };
+    int observer = inquiry.by, late = next(observer);
+    for (int steps = 0; late != of_no_rank && waits(late) && steps < options_.ranks; ++steps)
+        late = next(observer = late);
+    const bool goes_around = late == of_no_rank || waits(late);
+    if (goes_around) {
+        observer = inquiry.by;
+        late = waits_of(observer)->peer;
+        if (late == any_rank)
+            late = detail::coordinator::in_another_operation(observer, inquiry.answers);
     }
-    return most;
+    std::string text = name(late) + " timed out: rank " + std::to_string(observer) +
+                       " waited for it in " + describe(waits_of(observer)->operation) +
+                       ", and nothing came before the deadline";
+    if (goes_around) text += detail::coordinator::other_operations(inquiry.answers);
+    else if (!waits_of(late) && present(late) && !seat(late).left)
+        text += ", nor anything at all for " + detail::coordinator::seconds(now - seat(late).heard);
+    stop({.reason = Reason::late,
+          .rank = late,
+          .observer = observer,
+          .exit_status = 1,
+          .operation = waits_of(observer)->operation,
+          .text = std::move(text)});
 }
 
 GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
@@ -331,10 +387,11 @@ GX_DECL void Coordinator::compare(int rank, const RunTerms& terms) {
     send_to_all(Agreed{});
 }
 
-GX_DECL void Coordinator::leave(int rank) {
+GX_DECL void Coordinator::leave(int rank, Duration now) {
     if (seat(rank).left) return;
     seat(rank).left = true;
     send_to_all(Left{rank});
+    if (inquiry_) judge_if_all_answered(now);
     for (int r = 0; r < options_.ranks; ++r)
         if (seat(r).terms) {  // that rank would wait for ever
             const RunTerms terms = *seat(r).terms;
@@ -414,6 +471,7 @@ GX_DECL void Coordinator::tick(Duration now) {
               .operation = seat(0).operation,
               .text = std::move(text)});
     }
+    if (inquiry_ && now >= inquiry_->end) judge(now);
     for (int r = 1; r < options_.ranks && !ended_; ++r)
         if (present(r) && now >= saturating_sum(seat(r).heard, options_.silence))
             lose(r, Reason::silent,
@@ -427,6 +485,7 @@ GX_DECL void Coordinator::tick(Duration now) {
 GX_DECL Duration Coordinator::next_tick() const {
     if (ended_) return regroup_by_;
     Duration next = next_alive_;
+    if (inquiry_) next = std::min(next, inquiry_->end);
     if (!joined_ && !cause_.stopped())
         next = std::min(next, saturating_sum(begun_, options_.join_deadline));
     for (int r = 1; r < options_.ranks; ++r)

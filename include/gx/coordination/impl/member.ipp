@@ -6,6 +6,7 @@
 
 #include <gx/coordination/member.hpp>  // the declarations
 #include <gx/core/contract.hpp>        // GX_EXPECT
+#include <gx/core/hash.hpp>            // hash_name
 
 namespace gx::coordination {
 
@@ -24,7 +25,16 @@ GX_DECL void Member::fail(std::string_view text, int exit_status) {
     send(Failed{exit_status, operation_, std::string(text)});
 }
 GX_DECL void Member::blame(int peer) { send(Blamed{peer, operation_}); }
-GX_DECL void Member::compare(const RunTerms& terms) { send(terms); }
+GX_DECL void Member::compare(RunTerms terms) {
+    if (terms.options.size() > options_bytes_max) {
+        const std::uint64_t all = hash_name(terms.options);
+        terms.options.resize(options_bytes_max);
+        terms.options += "\nhash of all options=" + std::to_string(all);
+    }
+    MessageReader reader;  // those of rank 0 are to be as the others' are, which come as bytes
+    reader.feed(encode(terms));
+    send(*reader.next());
+}
 GX_DECL void Member::leave() {
     if (!std::exchange(leaving_, true)) send(Leaving{});
 }
@@ -67,6 +77,8 @@ GX_DECL void Member::received(const Message& message, Duration now) {
         notes_.push_back(*note);
     } else if (const auto* regrouped = std::get_if<Regrouped>(&message)) {
         regroup(*regrouped, now);
+    } else if (std::holds_alternative<Waiting>(message)) {
+        send(Waiting{waits_for_, operation_});
     } else if (!std::holds_alternative<Alive>(message)) {
         malformed("it sent a message of kind " + std::to_string(message.index() + 1) +
                   ", which only members send");

@@ -55,7 +55,7 @@ public:
     void operator()(const RunTerms& m) {
         text(m.composition);
         number(m.seed);
-        text(m.options);
+        string(m.options);
         number(m.ranks);
         text(m.source);
     }
@@ -91,6 +91,10 @@ public:
         number(m.number);
         number(static_cast<std::uint32_t>(m.members.size()));
         for (const int rank : m.members) number(rank);
+    }
+    void operator()(const Waiting& m) {
+        number(m.peer);
+        operation(m.operation);
     }
 
     std::vector<std::byte> bytes{};
@@ -204,6 +208,10 @@ public:
         std::uint32_t count = 0;
         number(count);
         for (std::uint32_t i = 0; i < count && good; ++i) number(m.members.emplace_back());
+    }
+    void operator()(Waiting& m) {
+        number(m.peer);
+        operation(m.operation);
     }
 
     bool good = true;

@@ -265,8 +265,9 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
         }
         return -1;
     };
-    for (;;) {
+    for (WaitsFor waits(session, -1);;) {
         if (gx::detail::spin(false, open)) return {};
+        waits.now(absent(false));
         int missed = absent(true);
         if (missed < 0 && come > 0 && std::chrono::steady_clock::now() - begin >= deadline)
             missed = absent(false);

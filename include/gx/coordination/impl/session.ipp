@@ -145,9 +145,12 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
         return true;
     };
     std::unique_lock lock(mutex_);
+    WaitsFor waits(*this, -1);
     const auto missing = [&] {
         std::erase_if(notes_, take);
-        return std::ranges::find(has, char(false));
+        const auto first = std::ranges::find(has, char(false));
+        waits.now(first == has.end() ? -1 : static_cast<int>(first - has.begin()));
+        return first;
     };
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
     if (limit != Duration::max() && !changed_.wait_for(lock, limit, over)) {
@@ -422,7 +425,7 @@ GX_DECL void Session::move_messages() {
 
 GX_DECL void Session::order(Order& o) {
     if (o.connection == detail::session::own) {
-        if (o.message) member_.received(*o.message, steady_now());
+        if (o.message) member_got(*o.message);
         return;
     }
     if (o.message) append(o.connection, *o.message);
@@ -500,7 +503,11 @@ GX_DECL void Session::got(int id, const Message& message) {
     if (const auto found = connections_.find(id); found != connections_.end())
         found->second.stranger = false;
     if (coordinator_) coordinator_->received(id, message, steady_now());
-    else member_.received(message, steady_now());
+    else member_got(message);
+}
+GX_DECL void Session::member_got(const Message& message) {
+    member_.waits_for(waits_for_.load(std::memory_order_relaxed));
+    member_.received(message, steady_now());
 }
 
 GX_DECL void Session::lose(int id, bool inside_message) {

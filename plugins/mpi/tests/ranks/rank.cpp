@@ -644,6 +644,27 @@ const std::map<std::string, Mode> modes{
              },
              {.deadline = std::chrono::milliseconds(first ? 300 : 20'000)});
      }},
+    {"collective",  // all reduce by MPI's own collective, but rank 1, which waits for rank 0
+     [](const std::string&, const Arguments&) {
+         const bool waits = std::string_view(rank_of_launcher()) == "1";
+         return run(
+             [&](auto& rank) {
+                 std::vector<float> values(8, 1.0f);
+                 const auto bytes = std::as_writable_bytes(std::span(values));
+                 const Operation doing{waits ? "waiting" : "all-reduce", 2};
+                 rank.transport().working_on(doing);
+                 mpi::AllReduce<fp32> reducer;
+                 reducer.reserve(ReducePlan::whole({1, rank.ranks()}, 8));
+                 const Delivery d =
+                     waits ? rank.transport().wait(rank.transport().receive(0, 0, bytes))
+                           : reducer.all_reduce(rank.transport(), Bucket(values)).delivery;
+                 throw LostRank({.rank = rank.rank(),
+                                 .step = 2,
+                                 .operation = waits ? "waiting" : "all-reduce"},
+                                d);
+             },
+             {.deadline = std::chrono::milliseconds(waits ? 20'000 : 300)});
+     }},
     {"early",  // rank 1 does not call run()
      [](const std::string&, const Arguments&) {
          mpi::World<> world;

@@ -215,6 +215,7 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
     }
     const Moment end = deadline_of_now();
     Moment hopeless = Moment::max();  // since when
+    std::optional<coordination::WaitsFor> waits;
     for (Backoff backoff;;) {
         if (stopped_) return stopped(requests, false);
         const Moment before = std::chrono::steady_clock::now();
@@ -231,6 +232,7 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
             (void)session_.await_cause();
             return stopped(requests, true);
         }
+        if (!waits) waits.emplace(session_, at(requests[0]).peer);
         backoff.pause(after - before);
     }
 }
@@ -277,6 +279,11 @@ GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_S
         if (status.MPI_SOURCE == posted->peer) expect_same_bucket(*posted, status);
         refuse_length(*posted, "a longer one");
     }
+    if (kind == MPI_ERR_TRUNCATE && posted == nullptr)
+        throw Error("rank " + std::to_string(rank()) + ", in " +
+                    coordination::describe(operation()) +
+                    ": MPI_Iallreduce met a bucket of another length. All ranks must reduce the "
+                    "same buckets in one order; gx's own reducers, such as Ring, name both ranks");
     const Moment end = std::chrono::steady_clock::now() + detail::transport::patience_with_cause;
     for (Backoff backoff; !stopped_ && std::chrono::steady_clock::now() < end;) backoff.pause();
     if (!stopped_) expect(code, "MPI_Testany");
@@ -352,6 +359,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
     in_mpi([&] { summed = detail::transport::summed(element); });
     const auto [type, sum, bytes] = summed;
     const Moment end = deadline_of_now();
+    const coordination::WaitsFor waits(session_, coordination::any_rank);
     for (std::size_t first = 0; first < count;) {
         const std::size_t some = std::min(count - first, options_.piece_bytes);
         MPI_Request request = MPI_REQUEST_NULL;
@@ -373,11 +381,11 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
             if (stopped_) continue;
             if (done != 0) break;
             const Moment after = std::chrono::steady_clock::now();
-            if (after >= end)
-                throw Error("rank " + std::to_string(rank()) + ", in " +
-                            coordination::describe(operation()) +
-                            ": MPI_Iallreduce did not end within the deadline. MPI does not say "
-                            "which rank is late: gx's own reducers, such as Ring, do");
+            if (after >= end) {  // MPI does not say which rank is late
+                session_.blame(coordination::any_rank);
+                const coordination::Cause cause = session_.await_cause();
+                return {cause.outcome(), cause.rank};
+            }
             backoff.pause(after - before);
         }
         first += some;
