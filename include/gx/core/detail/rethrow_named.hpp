@@ -3,14 +3,15 @@
 
 #include <cxxabi.h>  // __cxa_current_exception_type, __cxa_demangle
 
-#include <cstdlib>    // free
-#include <cstring>    // strstr
-#include <exception>  // throw_with_nested
-#include <memory>     // unique_ptr
-#include <new>        // bad_alloc
-#include <stdexcept>  // length_error
-#include <string>     // the place
-#include <typeinfo>   // type_info
+#include <cstdlib>      // free
+#include <cstring>      // strstr
+#include <exception>    // throw_with_nested
+#include <memory>       // unique_ptr
+#include <new>          // bad_alloc
+#include <stdexcept>    // length_error
+#include <string>       // the place
+#include <string_view>  // sentences
+#include <typeinfo>     // type_info
 
 #include <gx/core/cold.hpp>   // GX_COLD
 #include <gx/core/error.hpp>  // Error, EndsRank
@@ -50,11 +51,33 @@ GX_COLD [[noreturn]] inline void rethrow_named(const std::string& where) {
     } catch (const EndsRank&) {
         throw;
     } catch (const std::exception& e) {
-        std::throw_with_nested(Error(where + ": " + e.what()));
+        const std::string_view text = e.what();
+        std::throw_with_nested(
+            Error(where + ": " + (text.empty() ? readable_name(typeid(e)) : std::string(text))));
     } catch (...) {
         if (is_forced_unwind()) throw;
         std::throw_with_nested(Error(where + ": " + name_of_exception()));
     }
+}
+
+/// Whether it has "rank 3", or "ranks 3".
+GX_COLD [[nodiscard]] inline bool names_a_rank(std::string_view sentence) {
+    for (const std::string_view word : {"rank ", "ranks "})
+        for (auto at = sentence.find(word); at != sentence.npos; at = sentence.find(word, at + 1)) {
+            const auto behind = sentence.substr(at + word.size());
+            const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
+            if ((at == 0 || !is_letter(sentence[at - 1])) && !behind.empty() && behind[0] >= '0' &&
+                behind[0] <= '9')
+                return true;
+        }
+    return false;
+}
+/// Whether a container was to hold more elements than it can count: what libstdc++ says then.
+GX_COLD [[nodiscard]] inline bool is_of_container(const std::length_error& e) {
+    const std::string_view text = e.what();
+    for (const std::string_view of : {"vector::", "basic_string::", "cannot create std::"})
+        if (text.starts_with(of)) return true;
+    return false;
 }
 
 /// In a handler: the same, and a plain gx::Error whose sentence names no rank gets the place too.
@@ -63,7 +86,7 @@ GX_COLD [[noreturn]] inline void rethrow_named_throughout(const std::string& whe
         throw;
     } catch (const Error& e) {
         const std::string sentence = e.what();
-        if (typeid(e) != typeid(Error) || sentence.find("rank ") != std::string::npos) throw;
+        if (typeid(e) != typeid(Error) || names_a_rank(sentence)) throw;
         std::throw_with_nested(Error(where + ": " + sentence));
     } catch (...) {
         rethrow_named(where);
@@ -76,8 +99,8 @@ GX_COLD [[nodiscard]] inline bool is_of_memory(const Error& e) {
         std::rethrow_if_nested(e);
     } catch (const std::bad_alloc&) {
         return true;
-    } catch (const std::length_error&) {  // more elements than a vector counts
-        return true;
+    } catch (const std::length_error& too_long) {
+        return is_of_container(too_long);
     } catch (...) {
     }
     return false;

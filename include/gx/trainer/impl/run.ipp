@@ -362,7 +362,8 @@ GX_DECL RunTerms terms_of(const Run& run, int ranks) {
     if (run.initial)
         add("weights (a hash of theirs)",
             fmt::format("{:016x}", hash_bits(run.initial->parameters)));
-    if (run.gate->armed()) add("stop", "on request");  // all processes ask behind each step
+    if (run.gate->armed())  // all processes ask behind each step
+        add("stop or checkpoints.every_minutes", "given");
     if (run.options.checkpoints.every_steps > 0)
         add("checkpoints.every_steps", run.options.checkpoints.every_steps);
     for (const Checkpoint::Option& o : run.composition.choices) add(o.name, o.value);

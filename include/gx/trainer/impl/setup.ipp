@@ -494,8 +494,9 @@ GX_DECL void with_memory(int rank, FunctionRef<const RunPhase&()> phase, Functio
         f();
     } catch (const std::bad_alloc&) {
         stop();
-    } catch (const std::length_error&) {  // more elements than a vector counts
-        stop();
+    } catch (const std::length_error& e) {
+        if (detail::is_of_container(e)) stop();
+        throw;
     } catch (const Error& e) {
         if (detail::is_of_memory(e)) stop();
         throw;
