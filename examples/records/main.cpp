@@ -208,10 +208,13 @@ std::optional<ShardSet> shard_set(const fs::path& path) {
 /// Prints shards of which others were read, and which are not there or were not named; returns how
 /// many are not there.
 std::int64_t missing_shards(const Paths& read) {
-    const std::set<fs::path> named(read.begin(), read.end());
+    std::set<fs::path> named;
     std::set<ShardSet> sets;
-    for (const fs::path& path : read)
-        if (const auto set = shard_set(path)) sets.insert(*set);
+    for (const fs::path& path : read) {
+        const fs::path file = fs::canonical(path);  // however it was spelt
+        named.insert(file);
+        if (const auto set = shard_set(file)) sets.insert(*set);
+    }
     std::int64_t missing = 0;
     for (const ShardSet& set : sets) {  // numbered from 0, or from 1
         Paths absent, unnamed;

@@ -205,6 +205,11 @@ def test(folder, draw):
         for i, shard in enumerate(shards, 1):
             (from_1 / f"s-{i}-of-{len(shards)}.rec").write_bytes(shard.read_bytes())
         expect("shards from 1", run("--verify", *from_1.iterdir()).stderr, "")
+        first, *others = sorted(from_1.iterdir())
+        expect("shards by other paths", run(
+            "--verify", folder / "some" / ".." / from_1.name / first.name, *others).stderr, "")
+        done = run("--verify", first, from_1 / "." / ".." / from_1.name / first.name, status=2)
+        expect("a shard twice", "is given twice" in done.stderr, True)
 
     # ---- Faults ----
     data = bytearray((folder / "tf.tfrecord").read_bytes())

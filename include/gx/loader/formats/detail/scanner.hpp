@@ -1,12 +1,14 @@
 // Scanner: reads a shard from record to record while its index is made, skipping images.
 #pragma once
 
-#include <algorithm>   // min
-#include <cstdint>     // uint64_t
-#include <filesystem>  // filesystem
-#include <span>        // bytes
-#include <utility>     // move
-#include <vector>      // window
+#include <algorithm>     // min
+#include <cstdint>       // uint64_t
+#include <filesystem>    // filesystem
+#include <set>           // files
+#include <span>          // bytes
+#include <system_error>  // of paths
+#include <utility>       // move
+#include <vector>        // window
 
 #include <gx/io/random_access_file.hpp>         // RandomAccessFile
 #include <gx/loader/formats/encoded_files.hpp>  // Index
@@ -47,8 +49,10 @@ template <class Scan>
     index.extract = std::move(extract);
     if (paths.empty())
         throw Error("gx: a source of 0 files: expected at least one. Check the pattern of names.");
+    std::set<std::filesystem::path> files;  // however they are spelt, and behind links
     for (const auto& path : paths) {
-        if (std::ranges::find(index.files, path.string()) != index.files.end())
+        std::error_code none;  // that it does not exist is said where it is opened
+        if (!files.insert(std::filesystem::weakly_canonical(path, none)).second)
             throw Error("gx: '" + path.string() +
                         "' is given twice: its samples would count twice. Name it once.");
         Scanner scanner(path);
