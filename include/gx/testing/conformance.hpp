@@ -226,8 +226,9 @@ void check_worlds(const One& one, const Other& other, std::uint64_t seed,
 ///
 ///     const auto report = gx::testing::check<MyReducer>(gx::testing::OnThreads{});
 ///     EXPECT_TRUE(report.empty()) << report.text();
-template <Reducer R, class Worlds>
+template <class R, class Worlds>
 [[nodiscard]] ConformanceReport check(const Worlds& on, std::uint64_t seed = 1) {
+    static_assert(explain_reducer<R>());
     ConformanceReport report;
     check_all(under_test<R>(), any_world(on), seed, report);
     return report;
