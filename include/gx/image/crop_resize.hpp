@@ -48,10 +48,10 @@ struct Steps {
 ///
 /// Errors: no pixels, or a box that is not inside, breaks the contract.
 /// Order:  antialiased: the bits of Pillow 9.4's resize(BILINEAR, box, reducing_gap=None) at boxes
-///         of whole pixels: weights are multiples of 2^-22, horizontally to 8 bits, then vertically.
-///         Pillow keeps a box in floats: at fractional ones a byte in 10^4 differs by 1. Pillow 13
-///         begins with the direction that is less work: a difference of 1 where that is the
-///         vertical one.
+///         of whole pixels: weights are multiples of 2^-22, horizontally to 8 bits, then
+///         vertically. Pillow keeps a box in floats: at fractional ones a byte in 10^4 differs by
+///         1. Pillow 13 begins with the direction that is less work: a difference of 1 where that
+///         is the vertical one.
 ///         plain: weights are multiples of 2^-15, vertically to 15 bits, then horizontally; within
 ///         0.52 of the formula. Whole numbers, so each instruction set gives the same bits.
 /// Cost:   tables of W' + H' outputs for each image; allocates for larger images than before only.

@@ -279,7 +279,7 @@ int print_trace(const Asked& a) {
 }
 
 constexpr const char* case_help =
-    R"(A file of one case; the GPU alone must be named, and 'assumed' says what was taken for others:
+    R"(A file of one case; only the GPU must be named, 'assumed' lists what was taken for others:
   [{"id": "mine",
     "conditions": {"gpu": "V100", "gpus_per_node": 8, "nic_gbps_per_node": 25,
                    "model": "ResNet-50", "batch_per_gpu": 128, "precision": "mixed",
