@@ -55,7 +55,7 @@ public:
         Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
     static constexpr int of_no_rank = -1;
-    static constexpr Duration patience = std::chrono::milliseconds(300);
+    static constexpr Duration patience = std::chrono::seconds(1);
 
     /// `now`: of any clock, the same in all calls.
     Coordinator(Options options, Duration now);
