@@ -66,6 +66,14 @@ sim::Precision precision_of(const std::string& text) {
     return sim::Precision::fp32;
 }
 
+/// Whether precision_of() knows what a text says, or that it says nothing.
+bool is_precision(const std::string& text) {
+    for (const char* word : {"32", "16", "amp", "mixed", "half", "fp8", "single", "full", "float",
+                             "not stated", "unknown"})
+        if (has(text, word)) return !has(text, "64");
+    return text.empty();
+}
+
 /// AMP keeps master gradients of 4 bytes; a network cast to fp16, and MXNet, send 2.
 /// Source: the cases that state both (DeepLearningExamples, MLPerf, DLPerf).
 int wire_bytes_of(const Json& c, const std::string& precision, const std::string& framework) {
@@ -206,6 +214,8 @@ Conditions read_conditions(const Json& c) {
     k.option = low("option");
     const std::string precision = low("precision");
     k.precision = precision_of(precision);
+    if (!is_precision(precision))
+        k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
     k.wire_bytes = wire_bytes_of(c, precision, k.framework);
     k.gradient_mb_fp32 = first_number(c, "gradient_mb_fp32", gradient_mb_limits);
     if (k.gradient_mb_fp32 == 0)

@@ -257,6 +257,13 @@ TEST(Predict, SaysWhatItAssumes) {
     EXPECT_THAT(p.assumed, testing::Contains(HasSubstr("batch not stated")));
     EXPECT_THAT(p.assumed, testing::Contains(HasSubstr("30 million parameters assumed")));
     EXPECT_EQ(to_json(p).at("assumed").size(), p.assumed.size());
+    for (const std::string precision : {"fp17", "float64"}) {
+        const Prediction q = predicted(R"("gpu": "V100", "precision": ")" + precision + '"',
+                                       R"({"gpus": 1, "role": "base", "value": 9, "unit": "img/s"},
+                                          {"gpus": 2, "role": "target"})");
+        EXPECT_THAT(q.assumed,
+                    testing::Contains("precision '" + precision + "' not known: fp32 assumed"));
+    }
     EXPECT_GT(p.points.at(0).efficiency_pct, 40);
     EXPECT_LT(p.points.at(0).efficiency_pct, 100);
 }
