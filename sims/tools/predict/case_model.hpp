@@ -30,7 +30,7 @@ struct PredictedPoint {
 /// Either points, one for each target, or an error.
 struct Prediction {
     std::string id{}, machine{}, stack{}, profile{}, why{};
-    std::vector<std::string> assumed{};  ///< what the conditions do not tell, and is taken for it
+    std::vector<std::string> assumed{};  ///< defaults for what the conditions do not state
     std::vector<PredictedPoint> points{};
     std::string error{};
 };

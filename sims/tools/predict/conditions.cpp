@@ -2,6 +2,7 @@
 
 #include <algorithm>  // find, find_if, max
 #include <array>      // to_array
+#include <optional>   // a precision
 
 #include <gx/core/error.hpp>            // Error
 #include <gx/io/nearest.hpp>            // nearest_name
@@ -58,20 +59,19 @@ double accumulated(const std::string& text) {
     return within(times_limits, std::max(1.0, n), field_of("batch_per_gpu"), text);
 }
 
-sim::Precision precision_of(const std::string& text) {
+/// Nothing where a text names none that gx knows.
+std::optional<sim::Precision> named_precision(const std::string& text) {
     if (has(text, "fp32")) return sim::Precision::fp32;
     if (has(text, "tf32")) return sim::Precision::tf32;
     for (const char* word : {"16", "amp", "mixed", "half", "fp8"})
         if (has(text, word)) return sim::Precision::mixed;
-    return sim::Precision::fp32;
+    if (has(text, "64")) return std::nullopt;
+    for (const char* word : {"32", "single", "full", "float"})
+        if (has(text, word)) return sim::Precision::fp32;
+    return std::nullopt;
 }
-
-/// Whether precision_of() knows what a text says, or that it says nothing.
-bool is_precision(const std::string& text) {
-    for (const char* word : {"32", "16", "amp", "mixed", "half", "fp8", "single", "full", "float",
-                             "not stated", "unknown"})
-        if (has(text, word)) return !has(text, "64");
-    return text.empty();
+sim::Precision precision_of(const std::string& text) {
+    return named_precision(text).value_or(sim::Precision::fp32);
 }
 
 /// AMP keeps master gradients of 4 bytes; a network cast to fp16, and MXNet, send 2.
@@ -214,7 +214,8 @@ Conditions read_conditions(const Json& c) {
     k.option = low("option");
     const std::string precision = low("precision");
     k.precision = precision_of(precision);
-    if (!is_precision(precision))
+    if (!named_precision(precision) && !precision.empty() && !has(precision, "not stated") &&
+        !has(precision, "unknown"))
         k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
     k.wire_bytes = wire_bytes_of(c, precision, k.framework);
     k.gradient_mb_fp32 = first_number(c, "gradient_mb_fp32", gradient_mb_limits);

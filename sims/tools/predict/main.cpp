@@ -68,7 +68,7 @@ std::string text_of(const Json& json) {
     return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// As many cases tell what was assumed on standard error; others in the output alone.
+/// Cases whose assumptions are printed on standard error; those of more are in the output alone.
 constexpr int told_assumptions = 10;
 
 int predict_cases(const Asked& a) {
