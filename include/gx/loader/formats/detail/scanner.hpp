@@ -51,8 +51,9 @@ template <class Scan>
         throw Error("gx: a source of 0 files: expected at least one. Check the pattern of names.");
     std::set<std::filesystem::path> files;  // however they are spelt, and behind links
     for (const auto& path : paths) {
-        std::error_code none;  // that it does not exist is said where it is opened
-        if (!files.insert(std::filesystem::weakly_canonical(path, none)).second)
+        std::error_code unknown;  // is said where the file is opened
+        const auto file = std::filesystem::weakly_canonical(path, unknown);
+        if (!files.insert(unknown ? path : file).second)
             throw Error("gx: '" + path.string() +
                         "' is given twice: its samples would count twice. Name it once.");
         Scanner scanner(path);
