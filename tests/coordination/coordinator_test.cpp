@@ -335,7 +335,7 @@ TEST(Coordinator, ADeadlineNamesTheRankThatIsSilent) {
     }
 }
 /// All deadlines of a ring end at once: at fault is who waits for nobody.
-TEST(Coordinator, ADeadlineNamesTheRankAtTheEndOfTheWaits) {
+TEST(Coordinator, ADeadlineNamesTheEndOfTheWaitsForGraph) {
     for (const int first : {0, 1, 3}) {
         Wire w(4);
         w.join();
@@ -377,7 +377,7 @@ TEST(Coordinator, ACollectiveOfALibraryWaitsForWhoDoesNot) {
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 1) << "all alike: another one";
 }
-TEST(Coordinator, ADeadlineOfWaitsThatGoAroundTellsTheirOperations) {
+TEST(Coordinator, ADeadlineInACycleTellsItsOperations) {
     for (const bool differ : {false, true}) {
         Wire w(3);
         w.join();

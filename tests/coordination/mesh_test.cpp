@@ -355,7 +355,7 @@ TEST(Mesh, ADeadlineStopsAllRanks) {
     EXPECT_EQ(zero.wait(zero.receive(2, 0, in(x))).outcome, Delivery::Outcome::cancelled);
 }
 /// Rank 0 waits for rank 1, which waits for rank 2, which does something else.
-TEST(Mesh, ADeadlineNamesTheRankAtTheEndOfTheWaits) {
+TEST(Mesh, ADeadlineNamesTheEndOfTheWaitsForGraph) {
     Meshes m(3, std::chrono::seconds(1), std::chrono::seconds(60));
     std::vector<int> x(1), y(1);
     std::jthread other([&] {

@@ -32,9 +32,10 @@ struct Order {
 ///     terms        once every rank has sent its RunTerms and they are those of rank 0: Agreed
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
-///     a late rank  once a rank blames another one, all are asked what they wait for: at fault is
-///                  the rank at the end of the waits, which waits for none or does not answer
-///                  within patience; where they go around, the one that was blamed first
+///     a late rank  once a rank blames another one, all are asked whom they wait for. The waits-for
+///                  graph is followed from the rank that blamed first: at fault is the rank at its
+///                  end, which waits for none or does not answer within `patience`; in a cycle, the
+///                  rank that was blamed first
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -55,6 +56,7 @@ public:
         Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
     static constexpr int of_no_rank = -1;
+    /// For what ranks wait for, where one of them blames another.
     static constexpr Duration patience = std::chrono::seconds(1);
 
     /// `now`: of any clock, the same in all calls.
@@ -102,7 +104,7 @@ private:
         std::optional<RunTerms> terms{};
         Duration heard{};
     };
-    /// A wait was too long: what the others wait for tells who is at fault.
+    /// The waits-for graph, while it is asked for.
     struct Inquiry {
         int by = of_no_rank;  ///< that blamed first
         Duration end{};

@@ -194,7 +194,7 @@ private:
 };
 
 /// While it lives the rank waits for a message of `peer`, or for any_rank: where a wait is too
-/// long, the root asks all ranks, and finds the one that waits for nobody. One at a time.
+/// long, the root follows the waits-for graph to the rank that waits for none. One at a time.
 class WaitsFor {
 public:
     WaitsFor(Session& session, int peer) : session_(session) { now(peer); }

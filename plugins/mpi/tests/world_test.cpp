@@ -182,7 +182,7 @@ TEST_P(MpiWorld, AChannelThatIsNoTag) { expect_error(1, "channel", "channel -1 i
 TEST_P(MpiWorld, ARankThatHasReturnedIsNotWaitedFor) {
     expect_error(2, "left", "rank 0", "timed out");
 }
-/// MPI does not say who is missing in its own collective; what the ranks wait for does.
+/// MPI does not name the rank that is missing in its own collective; the waits-for graph does.
 TEST_P(MpiWorld, NamesTheRankThatIsNotInACollectiveOfMpi) {
     expect_error(3, "collective", "rank 1", " timed out");
 }

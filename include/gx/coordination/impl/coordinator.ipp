@@ -81,7 +81,8 @@ inline std::string seconds(Duration d) {
     return out.str();
 }
 
-/// "; ranks that wait for each other are in ...": where they are not all in one operation.
+/// Of a cycle of the waits-for graph: "; ranks wait for each other in different operations: ...",
+/// or nothing where they are in one.
 inline std::string other_operations(const std::vector<std::optional<Waiting>>& answers) {
     std::vector<std::pair<std::string, int>> found;  // and the first rank in it
     for (std::size_t r = 0; r < answers.size(); ++r) {
@@ -300,6 +301,8 @@ GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
     judge(now);
 }
 
+// Follows the waits-for graph from the rank that blamed first. An edge to any_rank leads to the
+// first rank that does not wait.
 GX_DECL void Coordinator::judge(Duration now) {
     const Inquiry inquiry = std::move(*inquiry_);
     const auto waits_of = [&](int r) -> const auto& {
@@ -307,9 +310,9 @@ GX_DECL void Coordinator::judge(Duration now) {
     };
     const auto waits = [&](int r) { return waits_of(r) && waits_of(r)->peer != of_no_rank; };
     const auto first_without_wait = [&] {
-        int r = 0;
-        while (r < options_.ranks && (waits(r) || r == inquiry.by)) ++r;
-        return r < options_.ranks ? r : of_no_rank;
+        for (int r = 0; r < options_.ranks; ++r)
+            if (!waits(r)) return r;
+        return of_no_rank;
     };
     const auto next = [&](int r) {
         const int peer = waits_of(r)->peer;
@@ -318,8 +321,8 @@ GX_DECL void Coordinator::judge(Duration now) {
     int observer = inquiry.by, late = next(observer);
     for (int steps = 0; late != of_no_rank && waits(late) && steps < options_.ranks; ++steps)
         late = next(observer = late);
-    const bool goes_around = late == of_no_rank || waits(late);
-    if (goes_around) {
+    const bool is_cycle = late == of_no_rank || waits(late);
+    if (is_cycle) {
         observer = inquiry.by;
         late = waits_of(observer)->peer;
         if (late == any_rank)
@@ -328,7 +331,7 @@ GX_DECL void Coordinator::judge(Duration now) {
     std::string text = name(late) + " timed out: rank " + std::to_string(observer) +
                        " waited for it in " + describe(waits_of(observer)->operation) +
                        ", and nothing came before the deadline";
-    if (goes_around) text += detail::coordinator::other_operations(inquiry.answers);
+    if (is_cycle) text += detail::coordinator::other_operations(inquiry.answers);
     else if (!waits_of(late) && present(late) && !seat(late).left)
         text += ", nor anything at all for " + detail::coordinator::seconds(now - seat(late).heard);
     stop({.reason = Reason::late,

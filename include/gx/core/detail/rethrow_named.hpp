@@ -72,7 +72,7 @@ GX_COLD [[nodiscard]] inline bool names_a_rank(std::string_view sentence) {
         }
     return false;
 }
-/// Whether a container was to hold more elements than it can count: what libstdc++ says then.
+/// Whether a container of libstdc++ threw it, for more elements than max_size().
 GX_COLD [[nodiscard]] inline bool is_of_container(const std::length_error& e) {
     const std::string_view text = e.what();
     for (const std::string_view of : {"vector::", "basic_string::", "cannot create std::"})

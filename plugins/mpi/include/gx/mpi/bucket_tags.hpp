@@ -41,7 +41,7 @@ public:
     }
 
 private:
-    /// Of those that are `told` modulo indices_.
+    /// The nearest to `index` of those that are congruent to `told` modulo indices_.
     [[nodiscard]] constexpr std::uint64_t nearest_index(std::uint64_t index,
                                                         std::uint64_t told) const {
         const std::uint64_t ahead = (told + indices_ - index % indices_) % indices_;
