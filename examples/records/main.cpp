@@ -41,15 +41,26 @@ gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on
                             format);
 }
 
-/// Prints what was skipped while the index was made, and then while samples were read.
+/// Prints and counts what was skipped.
+std::int64_t print_skipped(const gx::SkippedRecords& some) {
+    for (const std::string& sentence : some.first)
+        gx::print_error("gx_records: {}\n", gx::printable(sentence));
+    if (const auto more = some.count - std::ssize(some.first); more > 0)
+        gx::print_error("gx_records: and {} more\n", more);
+    return some.count;
+}
+/// The same, while the index was made, and then while samples were read.
 std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader) {
-    for (const gx::SkippedRecords* some : {&source.skipped(), &reader.skipped()}) {
-        for (const std::string& sentence : some->first)
-            gx::print_error("gx_records: {}\n", gx::printable(sentence));
-        if (const auto more = some->count - std::ssize(some->first); more > 0)
-            gx::print_error("gx_records: and {} more\n", more);
-    }
-    return source.skipped().count + reader.skipped().count;
+    const std::int64_t of_index = print_skipped(source.skipped());
+    return of_index + print_skipped(reader.skipped());
+}
+
+/// As this program's user says it.
+std::string with_options(std::string sentence) {
+    constexpr std::string_view code = "with OnCorrupt::skip";
+    if (const auto at = sentence.find(code); at != sentence.npos)
+        sentence.replace(at, code.size(), "with --skip-corrupt");
+    return sentence;
 }
 
 void write_json(const Arguments& a, const gx::EncodedInfo& info, std::int64_t corrupt,
@@ -229,6 +240,9 @@ std::int64_t missing_shards(const Paths& read) {
         };
         print(absent, "are not there");
         print(unnamed, "were not read, as they were not named");
+        if (const fs::path more = set.shard(begin + set.count); fs::exists(more))
+            gx::print_error("gx_records: '{}' is there, although the names promise {} shards\n",
+                            gx::printable(more.string()), set.count);
         missing += std::ssize(absent);
     }
     return missing;
@@ -252,13 +266,14 @@ int verify(const Arguments& a) {
 }
 
 int list(const Arguments& a) {
-    const gx::EncodedFiles source = opened(a.list, a, gx::OnCorrupt::stop);
+    const gx::EncodedFiles source =
+        opened(a.list, a, a.skips ? gx::OnCorrupt::skip : gx::OnCorrupt::stop);
     for (std::uint32_t i = 0; i < source.info().count; ++i) {
         const gx::EncodedEntry e = source.entry(i);
         fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", i, e.label, e.offset, e.bytes, gx::printable(e.file),
                    gx::printable(e.name));
     }
-    write_json(a, source.info(), 0, a.list);
+    write_json(a, source.info(), print_skipped(source.skipped()), a.list);
     return 0;
 }
 
@@ -270,10 +285,11 @@ int main(int argc, char** argv) {
                  "gx_records"};
     auto* what = app.add_option_group("what");
     auto* packs = what->add_option("--pack", a.pack, "pack a folder of class folders, or shards");
-    what->add_option("--verify", a.verify,
-                     "read every record of a source; exit 1 if any is corrupt, or a shard of "
-                     "those that the names promise (-of-00064) missing. Images are not "
-                     "decoded, and of the formats TFRecord alone has sums of them");
+    auto* verifies =
+        what->add_option("--verify", a.verify,
+                         "read every record of a source; exit 1 if any is corrupt, or a shard of "
+                         "those that the names promise (-of-00064) missing. Images are not "
+                         "decoded, and of the formats TFRecord alone has sums of them");
     what->add_option("--list", a.list,
                      "print number, label, offset, bytes, file and name of each sample");
     what->require_option(1);
@@ -289,7 +305,8 @@ int main(int argc, char** argv) {
     auto* seed =
         app.add_option("--seed", a.seed, "shuffle by this seed; else in the source's order");
     seed->needs(packs);
-    app.add_flag("--skip-corrupt", a.skips, "leave corrupt and empty images out")->needs(packs);
+    app.add_flag("--skip-corrupt", a.skips, "leave corrupt and empty images out")
+        ->excludes(verifies);
     app.add_option("--from", a.from,
                    "format of the source: folder, recordio, tfrecord or webdataset (by its names)");
     app.add_option("--first-label", a.first_label,
@@ -302,6 +319,10 @@ int main(int argc, char** argv) {
             throw gx::Error(fmt::format("--to '{}': expected recordio or tfrecord", a.to));
         gx::expect_outputs({{"--json", a.json}});
         expect_other_files(a);
-        return !a.pack.empty() ? pack(a) : !a.verify.empty() ? verify(a) : list(a);
+        try {
+            return !a.pack.empty() ? pack(a) : !a.verify.empty() ? verify(a) : list(a);
+        } catch (const gx::Error& e) {
+            throw gx::Error(with_options(e.what()));
+        }
     });
 }

@@ -206,6 +206,12 @@ def test(folder, draw):
             (from_1 / f"s-{i}-of-{len(shards)}.rec").write_bytes(shard.read_bytes())
         expect("shards from 1", run("--verify", *from_1.iterdir()).stderr, "")
         first, *others = sorted(from_1.iterdir())
+        one_more = from_1 / f"s-{len(shards) + 1}-of-{len(shards)}.rec"
+        one_more.write_bytes(shards[0].read_bytes())
+        expect("a shard behind the last", run("--verify", first, *others).stderr,
+               f"gx_records: '{one_more}' is there, although the names promise {len(shards)} "
+               "shards\n")
+        one_more.unlink()
         expect("shards by other paths", run(
             "--verify", folder / "some" / ".." / from_1.name / first.name, *others).stderr, "")
         done = run("--verify", first, from_1 / "." / ".." / from_1.name / first.name, status=2)
@@ -217,11 +223,20 @@ def test(folder, draw):
     (folder / "bad.tfrecord").write_bytes(data)
     done = run("--verify", folder / "bad.tfrecord", status=1)
     expect("a corrupt record is named", "bad.tfrecord', record at byte 0" in done.stderr, True)
-    run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
+    done = run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
+    expect("its option is named", "out with --skip-corrupt" in done.stderr, True)
     expect("nothing is left of it", list(folder.glob("x*")), [])
     run("--pack", folder / "bad.tfrecord", "--output", folder / "x", "--skip-corrupt")
     expect("one is left out", len(read_recordio((folder / "x.rec").read_bytes())),
            len(expected) - 1)
+    records = bytearray((folder / "one.rec").read_bytes())
+    records[8] = 7  # the first record's flag: so many labels
+    (folder / "bad.rec").write_bytes(records)
+    done = run("--list", folder / "bad.rec", status=2)
+    expect("list names its option", "out with --skip-corrupt" in done.stderr, True)
+    done = run("--list", folder / "bad.rec", "--skip-corrupt")
+    expect("the others are listed", len(done.stdout.splitlines()), len(expected) - 1)
+    expect("what is not listed", "bad.rec', record at byte 0" in done.stderr, True)
     run("--pack", images, "--output", folder / "y", "--shards", len(expected) + 1, status=2)
     before = [shard.read_bytes() for shard in shards]
     (folder / "link").symlink_to(folder)
