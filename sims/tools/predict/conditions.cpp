@@ -39,6 +39,18 @@ double first_number(const std::string& text) {
                            (i + 1 == text.size() || text[i + 1] == ' ');
     return thousands ? n * 1000 : n;
 }
+/// Whether a text has "1 024", which may be one number or two.
+bool has_spaced_number(const std::string& text) {
+    const auto digit = [&](std::size_t i) {
+        return i < text.size() && '0' <= text[i] && text[i] <= '9';
+    };
+    for (std::size_t i = 1; i < text.size(); ++i)
+        if (text[i] == ' ' && digit(i - 1) && digit(i + 1) && digit(i + 2) && digit(i + 3) &&
+            !digit(i + 4))
+            return true;
+    return false;
+}
+
 /// A number within limits, or the first number of a text; 0: none.
 double first_number(const Json& object, std::string_view name, const Limits& limits) {
     const auto at = object.find(name);
@@ -46,6 +58,9 @@ double first_number(const Json& object, std::string_view name, const Limits& lim
     const std::string text = text_of(*at);
     const double n = at->is_number() ? at->get<double>() : first_number(text);
     if (n == 0 && !at->is_number()) return 0;
+    if (has_spaced_number(text))
+        throw Error(field_of(name) + "'" + text +
+                    "' is one number or two: write thousands as 1024 or \"1,024\"");
     return within(limits, n, field_of(name), text);
 }
 
@@ -97,7 +112,7 @@ double nic_of(const Json& c) {
     std::string_view rest = text;
     const double count = multiplier(rest);  // "8 x 200", or "100"
     const bool bare = rest.find_first_not_of(" .0123456789") == rest.npos;
-    if (const double each = first_number(std::string(rest)); bare && each > 0) return count * each;
+    if (const double all = count * first_number(std::string(rest)); bare && all > 0) return all;
     if (const std::string told = lower(text);
         !told.empty() && !has(told, "not stated") && !has(told, "unknown"))
         throw Error(field_of("nic_gbps_per_node") + "'" + text +

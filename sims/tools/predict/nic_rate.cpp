@@ -77,9 +77,9 @@ double multiplier(std::string_view& text) {
     while (i < text.size() && text[i] == ' ') ++i;
     const std::string_view rest = text.substr(i);
     const bool sign = rest.starts_with("\xc3\x97");
-    if (n < 1 || n > 64 || !(sign || (rest.starts_with("x") && rest != "x"))) return 1;
+    if (i == 0 || !(sign || (rest.starts_with("x") && rest != "x"))) return 1;
     text = rest.substr(sign ? 2 : 1);
-    return n;
+    return n >= 1 && n <= 64 ? n : 0;
 }
 
 double machine_gbps(std::string_view written) {
@@ -93,6 +93,7 @@ double machine_gbps(std::string_view written) {
 double nic_gbps(std::string_view written) {
     std::string_view text = written;
     const double n = multiplier(text);
+    if (n == 0) return 0;
     if (const double rate = written_rate(text, true); rate > 0) return n * rate;
     if (const double rate = named_rate(lower(text)); rate > 0) return n * rate;
     return machine_gbps(written);

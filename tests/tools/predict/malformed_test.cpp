@@ -54,9 +54,11 @@ TEST(Malformed, FieldsHaveLimits) {
         EXPECT_THAT(error_with("batch_per_gpu", x), HasSubstr("'conditions.batch_per_gpu'"));
     EXPECT_THAT(error_with("nic_gbps_per_node", 1e-300), HasSubstr("number from 0.001"));
     EXPECT_THAT(error_with("nic_gbps_per_node", "1e9 Gb/s"), HasSubstr("nic_gbps_per_node"));
-    for (const char* rate : {"fast", "10 furlongs", "25 (ENA)"})
+    for (const char* rate : {"fast", "10 furlongs", "25 (ENA)", "0 x 100 Gb/s", "0 x 100"})
         EXPECT_THAT(error_with("nic_gbps_per_node", rate),
                     HasSubstr("nic_gbps_per_node': '" + std::string(rate) + "' tells no rate"));
+    EXPECT_THAT(error_with("batch_per_gpu", "1 024"),
+                HasSubstr("batch_per_gpu': '1 024' is one number or two"));
     EXPECT_THAT(error_with("gradient_mb_fp32", 1e15), HasSubstr("from 1e-06 to 10000000"));
     EXPECT_THAT(error_with("params_millions", 1e12), HasSubstr("'conditions.params_millions'"));
     EXPECT_THAT(error_with("model", "GPT 99999999999B"), HasSubstr("'conditions.model'"));

@@ -33,7 +33,8 @@ TEST(NicRate, AMachinesMemoryIsNoNetwork) {
     EXPECT_EQ(machine_gbps("Standard_ND96isr_H100_v5"), 3200);
 }
 TEST(NicRate, SaysNothingWhereNothingIsSaid) {
-    for (const char* text : {"", "not stated", "TCP", "InfiniBand RDMA", "8 x", "V100-SXM2", "4"})
+    for (const char* text : {"", "not stated", "TCP", "InfiniBand RDMA", "8 x", "V100-SXM2", "4",
+                             "0 x 100 Gb/s", "65 x HDR", "0 x p3.16xlarge"})
         EXPECT_EQ(nic_gbps(text), 0) << text;
 }
 
