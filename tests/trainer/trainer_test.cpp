@@ -474,6 +474,12 @@ TEST(Trainer, SaysThatAFolderCantBeWritten) {
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
                       "this run can't start", "output folder '", "file/below' can't be written",
                       "Choose another folder with 'output'."));
+    std::filesystem::create_directory_symlink(folder / "absent", folder / "link");
+    const Plain linked({.output = folder / "link"});
+    EXPECT_TRUE(holds(error_of([&] { (void)linked.train(world, images()); }),
+                      "link' can't be "
+                      "written: it is a link to '",
+                      "absent', which is not there."));
 }
 
 }  // namespace

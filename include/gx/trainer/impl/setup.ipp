@@ -52,6 +52,10 @@ GX_COLD GX_DECL void check_folder(Problems& problems, const std::filesystem::pat
         const auto probe =
             folder / fmt::format(".gx-probe-{}-{:08x}", ::getpid(), std::random_device()());
         try {
+            std::error_code none;
+            if (const auto target = std::filesystem::read_symlink(folder, none);
+                !none && !std::filesystem::exists(folder, none))
+                throw Error("it is a link to '" + target.string() + "', which is not there.");
             if (error) throw Error(error.message() + ".");
             write_file(probe, "");
         } catch (const Error& e) {
