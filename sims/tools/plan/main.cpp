@@ -207,10 +207,10 @@ tools::plan::Job job_of(const Asked& a) {
         job.global_batch = 2048;
     const int least = std::max(job.global_batch, job.batch_per_gpu);
     if (least > job.examples)
-        throw Error(fmt::format("{} {}: a step takes more than the {} examples of the data set: "
-                                "give a smaller batch, or more --examples",
-                                job.global_batch > 0 ? "--global-batch" : "--batch-per-gpu", least,
-                                job.examples));
+        throw Error(fmt::format(
+            "{} {}: a step takes more than the {} examples of the data set: "
+            "give a smaller batch, or more --examples",
+            job.global_batch > 0 ? "--global-batch" : "--batch-per-gpu", least, job.examples));
     if (a.budget_dollars > 0) job.budget = Dollars{a.budget_dollars};
     if (a.deadline_hours > 0) job.deadline = nanoseconds(a.deadline_hours * 3600);
     return job;
