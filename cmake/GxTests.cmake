@@ -42,9 +42,7 @@ string(JOIN "" GX_TESTS_ALONE
   "trainer\\.monitor\\.tensor_board|plugins\\.(hierarchical\\.reducer|onednn\\.torchvision|"
   "onnx\\.export|cuda\\.(races|src\\..*)|nccl\\.launchers))_test$")
 
-# Those that replace operator new, have directives beside #include, or code in other namespaces.
-set(GX_TEST_TEXTS_ALONE
-    "counted_new\\.hpp|\n#(if|ifdef|define|pragma|undef)|\nnamespace [a-z]|\ntemplate <>")
+include(GxTestBatch)  # GX_TEST_TEXTS_ALONE
 
 # gx_test_name(OUT SOURCE): plugins.nccl.world_test of plugins/nccl/tests/world_test.cpp.
 function(gx_test_name out source)
