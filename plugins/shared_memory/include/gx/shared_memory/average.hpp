@@ -225,6 +225,8 @@ GX_AVERAGE(avx512, GX_AVX512, convert::Floats16)
 
 // The same of bf16 where the processor converts to it: one instruction packs two vectors into one.
 // It takes subnormals for zero, so groups that have one are summed with care, as those with a NaN.
+// Where a program makes the processor take them for zeros itself (DAZ, by -ffast-math), so does
+// this, and other instruction sets do not.
 using Words16 = convert::Pack<16>::words;
 using Halves32 = convert::Pack<16>::stored_pairs;
 
