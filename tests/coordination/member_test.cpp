@@ -154,24 +154,35 @@ TEST(Member, SaysWhatItWaitsForWhenItIsAsked) {
     Member m = joined();
     m.working_on({"all-reduce", 3, 1});
     m.received(co::Waiting{}, 1s);
-    m.waits_for(2);
+    m.waits_for({2, co::any_rank});
     m.received(co::Waiting{}, 1s);
     const gx::Operation doing{"all-reduce", 3, 1};
-    EXPECT_EQ(m.take(), (std::vector<Message>{co::Waiting{-1, doing}, co::Waiting{2, doing}}));
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Waiting{{}, doing},
+                                              co::Waiting{{2, co::any_rank}, doing}}));
 }
-TEST(Member, ComparesLongOptionsByAHashToo) {
-    const auto sent = [](const std::string& options) {
+TEST(Member, ComparesWhatTheChannelCutsByAHashToo) {
+    const auto sent = [](const co::RunTerms& terms) {
         Member m = joined();
-        m.compare({.composition = "T", .options = options});
+        m.compare(terms);
         const auto messages = m.take();
-        return std::get<co::RunTerms>(messages.at(0)).options;
+        EXPECT_LT(co::encode(messages.at(0)).size(), co::body_bytes_max);
+        return std::get<co::RunTerms>(messages.at(0));
     };
-    const std::string some(200'000, 'x'), many(2'000'000, 'x');
-    EXPECT_EQ(sent(some), some);
-    EXPECT_LT(sent(many).size(), co::body_bytes_max);
-    EXPECT_EQ(sent(many), sent(many));
-    EXPECT_NE(sent(many), sent(many + 'y'));
-    EXPECT_EQ(sent("a=\x01"), "a=?") << "as the root reads those of others";
+    for (std::string co::RunTerms::* field :
+         {&co::RunTerms::options, &co::RunTerms::composition, &co::RunTerms::source}) {
+        const auto read = [&](const std::string& text) {
+            co::RunTerms terms{.composition = "T", .options = "a=1", .source = "images"};
+            terms.*field = text;
+            return sent(terms).*field;
+        };
+        const std::string some(field == &co::RunTerms::options ? 500'000 : 30'000, 'x');
+        const std::string many(2'000'000, 'x');
+        EXPECT_EQ(read(some), some);
+        EXPECT_EQ(read(many), read(many));
+        EXPECT_NE(read(many), read(many + 'y'));
+        EXPECT_NE(read("a=\x01"), read("a=\x02")) << "both are read as '?'";
+        EXPECT_TRUE(read("a=\x01").starts_with("a=?")) << "as the root reads those of others";
+    }
 }
 TEST(Member, SendsNothingWhileItStays) {
     Member m = joined();

@@ -365,6 +365,19 @@ TEST(Mesh, ADeadlineNamesTheEndOfTheWaitsForGraph) {
     auto zero = m[0];
     EXPECT_EQ(zero.wait(zero.receive(1, 0, in(x))).peer, 2);
 }
+/// Rank 0 waits for rank 1, which waits for rank 0, or for rank 2, which waits for none.
+TEST(Mesh, ADeadlineIsFollowedFromEachPeerOfAWait) {
+    Meshes m(3, std::chrono::seconds(1), std::chrono::seconds(60));
+    std::vector<int> x(1), y(1), z(1);
+    std::jthread other([&] {
+        auto one = m[1];
+        EXPECT_EQ(one.wait(one.receive(0, 0, in(z))).peer, 2);
+    });
+    auto zero = m[0];
+    const std::vector<Request> both{zero.receive(1, 0, in(x)), zero.receive(2, 0, in(y))};
+    EXPECT_EQ(zero.wait_any(both).delivery.peer, 2);
+    EXPECT_EQ(zero.wait(both[0]).peer, 2);
+}
 TEST(Mesh, AStopCancelsTheOthersAndNamesTheRank) {
     Meshes m(3);
     std::vector<int> x(1);

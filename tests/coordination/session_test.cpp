@@ -377,6 +377,39 @@ TEST(Session, AnErrorReachesAllAndItsStatusIsEverybodys) {
     EXPECT_EQ(s[0].error_of(2), "disk 7 is full");
     EXPECT_TRUE(s[0].running().empty());
 }
+/// Rank 1 waits in several threads, and some of the waits end.
+TEST(Session, SaysAllThatTheThreadsOfARankWaitFor) {
+    Sessions s(4);
+    for (std::size_t r = 0; r < 4; ++r) s[r].join();
+    const WaitsFor zero(s[0], 1);
+    WaitsFor first(s[1], 2);
+    first.also(0);
+    const auto ended = std::make_unique<WaitsFor>(s[1], 3);
+    std::make_unique<WaitsFor>(s[1], 3).reset();
+    auto inner = std::make_unique<WaitsFor>(s[1], 3);
+    WaitsFor last(s[1], 0);
+    inner.reset();
+    ended->now(-1);
+    last.now(0);
+    s[0].blame(1);
+    const Cause cause = cause_of(s[2]);
+    EXPECT_EQ(cause.rank, 2) << cause.text;
+    EXPECT_EQ(cause.observer, 1);
+}
+TEST(Session, AWaitForManyIsOneForAny) {
+    constexpr int ranks = WaitsFor::peers_most + 3, stuck = ranks - 1;
+    Sessions s(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) s[r].join();
+    WaitsFor one(s[1], -1);
+    std::vector<std::unique_ptr<WaitsFor>> others;
+    for (int r = 2; r < ranks; ++r) {
+        one.also(r);
+        if (r != stuck) others.push_back(std::make_unique<WaitsFor>(s[std::size_t(r)], 0));
+    }
+    const WaitsFor zero(s[0], 1);
+    s[0].blame(1);
+    EXPECT_EQ(cause_of(s[0]).rank, stuck);
+}
 TEST(Session, ASessionThatEndsEarlyIsALostRank) {
     Sessions s(3);
     for (std::size_t r = 0; r < 3; ++r) s[r].join();

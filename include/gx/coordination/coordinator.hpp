@@ -33,9 +33,11 @@ struct Order {
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
 ///     a late rank  once a rank blames another one, all are asked whom they wait for. The waits-for
-///                  graph is followed from the rank that blamed first: at fault is the rank at its
-///                  end, which waits for none or does not answer within `patience`; in a cycle, the
-///                  rank that was blamed first
+///                  graph is searched from the rank that blamed first: at fault is the nearest rank
+///                  that waits for none, or does not answer within `patience`. Where all that it
+///                  leads to wait: the root, if its process has just stood still; a rank that
+///                  answers `lag` later than all others, as its process had; or the rank that was
+///                  blamed first
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -58,6 +60,9 @@ public:
     static constexpr int of_no_rank = -1;
     /// For what ranks wait for, where one of them blames another.
     static constexpr Duration patience = std::chrono::seconds(1);
+    static constexpr Duration lag = std::chrono::milliseconds(100);
+    /// The root looks at the clock as often, to see whether its process stands still.
+    static constexpr Duration pulse = std::chrono::milliseconds(500);
 
     /// `now`: of any clock, the same in all calls.
     Coordinator(Options options, Duration now);
@@ -104,11 +109,23 @@ private:
         std::optional<RunTerms> terms{};
         Duration heard{};
     };
+    /// A node of the waits-for graph.
+    struct Node {
+        std::vector<int> peers{};  ///< as in Waiting, and those that it blames
+        Operation operation{};
+        std::optional<Duration> answered{};  ///< when its Waiting came
+        [[nodiscard]] bool waits() const { return !peers.empty(); }
+    };
     /// The waits-for graph, while it is asked for.
     struct Inquiry {
-        int by = of_no_rank;  ///< that blamed first
+        int by = of_no_rank, blamed = of_no_rank;  ///< the first one
         Duration end{};
-        std::vector<std::optional<Waiting>> answers{};  ///< by rank
+        std::vector<Node> nodes{};  ///< by rank
+    };
+    /// At fault: `rank`, for which `observer` waits.
+    struct Verdict {
+        int rank = of_no_rank, observer = of_no_rank;
+        std::string remark{};
     };
     struct Connection {
         int rank = of_no_rank;      ///< once its Hello has come
@@ -135,6 +152,10 @@ private:
     void blame(int rank, const Blamed& blamed, Duration now);
     void judge_if_all_answered(Duration now);
     void judge(Duration now);
+    [[nodiscard]] std::optional<Verdict> end_of_waits(const Inquiry& q, Duration now) const;
+    [[nodiscard]] Verdict verdict_on_cycle(const Inquiry& q, Duration now) const;
+    [[nodiscard]] static std::string other_operations(const Inquiry& q);
+    void notice_pause(Duration now);
     void fail(int rank, const Failed& failed);
     void compare(int rank, const RunTerms& terms);
     void leave(int rank, Duration now);
@@ -149,6 +170,8 @@ private:
     Duration regroup_by_ = Duration::max();
     std::int64_t number_ = 0;  ///< of rank 0, when it stays
     Duration next_alive_ = Duration::max(), ticked_;
+    Duration seen_;                     ///< the clock, by any call
+    Duration paused_{}, paused_end_{};  ///< how long, and until when, the root stood still
     std::vector<Seat> seats_;
     std::optional<Inquiry> inquiry_{};
     std::map<int, Connection> connections_{};

@@ -6,6 +6,7 @@
 #include <cstdint>      // int64_t
 #include <string>       // string
 #include <string_view>  // sentences
+#include <utility>      // move
 #include <vector>       // messages
 
 #include <gx/coordination/coordinator.hpp>  // Duration, saturating_sum
@@ -33,15 +34,15 @@ public:
 
     // ---- What the rank does
     void working_on(const Operation& operation) { operation_ = operation; }
-    /// It waits for a message of `peer`, or for any_rank; -1: for none. The root asks where a wait
-    /// is too long.
-    void waits_for(int peer) { waits_for_ = peer; }
+    /// Whom it waits for, any_rank among them. The root asks where a wait is too long.
+    void waits_for(std::vector<int> peers) { waits_for_ = std::move(peers); }
     /// The rank's function throws. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status);
     /// A wait for `peer` has met its deadline. The cause follows: this one or an earlier one.
     void blame(int peer);
-    /// Options above options_bytes_max are compared by a hash.
+    /// What the channel can't carry is compared by a hash too: options above options_bytes_max,
+    /// other texts above half of text_bytes_max, and control characters.
     void compare(RunTerms terms);
     /// To all other ranks. Errors: more bytes than note_bytes_max break the contract.
     void note(std::vector<std::byte> bytes);
@@ -104,7 +105,7 @@ private:
     Cause cause_{};
     Regrouped regrouped_{};
     int runs_ = 1;
-    int waits_for_ = -1;
+    std::vector<int> waits_for_{};
     int agreed_ = 0, exit_status_ = 0;
     bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;
 };

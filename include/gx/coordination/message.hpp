@@ -42,12 +42,12 @@ namespace gx::coordination {
 //     13 Note       both    i32 rank, list of u8 bytes
 //     14 Staying    member  i64 number
 //     15 Regrouped  root    i64 number, list of i32 members
-//     16 Waiting    both    i32 peer, operation
+//     16 Waiting    both    list of i32 peers, operation
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
 
-inline constexpr std::uint16_t protocol_version = 4;
+inline constexpr std::uint16_t protocol_version = 5;
 inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.
@@ -181,9 +181,9 @@ struct Regrouped {
     bool operator==(const Regrouped&) const = default;
 };
 
-/// What the sender waits for; from the root the question, whose members are not read.
+/// Whom the sender waits for; from the root the question, whose members are not read.
 struct Waiting {
-    int peer = -1;  ///< whose message, or any_rank; -1: it waits for no rank
+    std::vector<int> peers{};  ///< in all its waits, any_rank among them; none: it waits for none
     Operation operation{};
     bool operator==(const Waiting&) const = default;
 };

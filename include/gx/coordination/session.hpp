@@ -1,7 +1,7 @@
 // Session: one process's end of the coordination channel, over sockets, with a thread of its own.
 #pragma once
 
-#include <atomic>              // what is waited for
+#include <array>               // whom a thread waits for
 #include <chrono>              // chrono
 #include <condition_variable>  // waits
 #include <cstdint>             // int64_t
@@ -44,6 +44,8 @@ namespace gx::coordination {
 ///          where a rank is lost. All others return; a cause is a value.
 ///          A session that is destroyed before end() is a lost rank to the others.
 /// Cost:    one thread; one connection a member; working_on() one short lock and 80 bytes.
+class WaitsFor;
+
 class Session {
 public:
     struct Options {
@@ -94,8 +96,6 @@ public:
     /// Stops all ranks, because `peer` is late, or a rank that it waits for, unless something has
     /// stopped them before.
     void blame(int peer);
-    /// See WaitsFor.
-    void waits_for(int peer) { waits_for_.store(peer, std::memory_order_relaxed); }
     void leave();
     /// Waits until all ranks have left or are gone, and on the root until their connections have
     /// ended too. Returns false where `limit` passes first. A member whose root is lost returns at
@@ -137,6 +137,8 @@ public:
     void on_note(std::function<void(int rank, std::span<const std::byte>)> f);
 
 private:
+    friend class WaitsFor;
+
     struct Connection {
         Descriptor socket{};
         MessageReader reader{};
@@ -163,6 +165,7 @@ private:
     void wake();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
+    [[nodiscard]] std::vector<int> waits_for();
     [[nodiscard]] Duration next_tick() const;
     [[nodiscard]] bool over() const;
     [[nodiscard]] bool keeps_connections() const;
@@ -175,7 +178,8 @@ private:
     std::condition_variable changed_{};
     Descriptor wake_{};
     Member member_;
-    std::atomic<int> waits_for_{-1};
+    std::mutex waits_mutex_{};
+    WaitsFor* waits_ = nullptr;                 ///< the newest of this rank's threads
     std::optional<Coordinator> coordinator_{};  ///< on the root
     std::optional<Listener> listener_{};
     std::map<int, Connection> connections_{};  ///< members of the root; or 1: to the root
@@ -193,20 +197,33 @@ private:
     std::thread monitor_{};
 };
 
-/// While it lives the rank waits for a message of `peer`, or for any_rank: where a wait is too
-/// long, the root follows the waits-for graph to the rank that waits for none. One at a time.
+/// While it lives the rank waits for a message of one of its peers, or for any_rank: where a wait
+/// is too long, the root follows the waits-for graph to the rank that waits for none. Each thread
+/// of a rank may have one.
+/// Cost: nothing is allocated; more peers than peers_most count as any_rank.
 class WaitsFor {
 public:
-    WaitsFor(Session& session, int peer) : session_(session) { now(peer); }
+    static constexpr int peers_most = 16;
+
+    /// -1: none yet.
+    WaitsFor(Session& session, int peer);
     WaitsFor(const WaitsFor&) = delete;
     WaitsFor& operator=(const WaitsFor&) = delete;
-    ~WaitsFor() { now(-1); }
+    ~WaitsFor();
 
     /// Another one; -1: none.
-    void now(int peer) { session_.waits_for(peer); }
+    void now(int peer);
+    /// One more, whose message would do as well.
+    void also(int peer);
 
 private:
+    friend class Session;
+    void add(int peer);
+
     Session& session_;
+    WaitsFor *next_, *previous_ = nullptr;
+    std::array<int, peers_most> peers_{};
+    int count_ = 0;
 };
 
 }  // namespace gx::coordination

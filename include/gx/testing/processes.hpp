@@ -137,8 +137,7 @@ class ForkedWorld;
 ///          run() throws how it ended: "rank 2 was killed by signal 9". So is one that is stopped
 ///          for a deadline, and at least 10 s. Children that have not returned a deadline after
 ///          rank 0 are killed and named. A child whose root has died ends within a deadline.
-///          A wait that meets the deadline names its peer; it does not look for the rank that
-///          the peer waits for.
+///          A wait that meets the deadline names the rank at the end of the waits-for graph.
 ///          A deadline that is not above 0 throws gx::Error on construction; nanoseconds::max()
 ///          is endless.
 ///          It Shrinks: in_each_process() forks once for several runs. After a run that has lost

@@ -1,7 +1,7 @@
 // Coordinator: the bodies.
 #pragma once
 
-#include <algorithm>  // all_of, find
+#include <algorithm>  // all_of, find, mismatch
 #include <sstream>    // options
 #include <utility>    // exchange, pair
 #include <vector>     // options
@@ -53,13 +53,27 @@ inline OtherOption first_difference(const std::string& mine, const std::string& 
     return {"list of options", mine, other};
 }
 
+/// A text, or where it is long, what lies around the first difference from another one.
+inline std::string around_difference(const std::string& text, const std::string& other) {
+    constexpr std::size_t most = 1000, context = 40;
+    if (std::max(text.size(), other.size()) <= most) return text;
+    const auto differs = std::ranges::mismatch(text, other).in1 - text.begin();
+    const auto at = static_cast<std::size_t>(differs);
+    const std::size_t begin = at > context ? at - context : 0;
+    const std::size_t end = std::min(text.size(), at + context);
+    return (begin > 0 ? "..." : "") + text.substr(begin, end - begin) +
+           (end < text.size() ? "..." : "") + " (byte " + std::to_string(at) + " of " +
+           std::to_string(text.size()) + ")";
+}
+
 /// First difference between the terms of `rank` and of rank 0, or nothing.
 inline std::string difference(int rank, const RunTerms& its, const RunTerms& of_root) {
     const auto say = [&](std::string_view field, const std::string& a, const std::string& b) {
         const std::string name = std::to_string(rank);
         return "rank " + name + " and rank 0 do not run the same training: the " +
-               std::string(field) + " of rank " + name + " is '" + a + "', that of rank 0 is '" +
-               b + "'. Start all ranks with the same program, arguments and data.";
+               std::string(field) + " of rank " + name + " is '" + around_difference(a, b) +
+               "', that of rank 0 is '" + around_difference(b, a) +
+               "'. Start all ranks with the same program, arguments and data.";
     };
     if (its.composition != of_root.composition)
         return say("composition", its.composition, of_root.composition);
@@ -81,33 +95,6 @@ inline std::string seconds(Duration d) {
     return out.str();
 }
 
-/// Of a cycle of the waits-for graph: "; ranks wait for each other in different operations: ...",
-/// or nothing where they are in one.
-inline std::string other_operations(const std::vector<std::optional<Waiting>>& answers) {
-    std::vector<std::pair<std::string, int>> found;  // and the first rank in it
-    for (std::size_t r = 0; r < answers.size(); ++r) {
-        if (!answers[r] || answers[r]->peer == -1) continue;
-        const std::string operation = describe(answers[r]->operation);
-        if (std::ranges::find(found, operation, [](const auto& f) { return f.first; }) ==
-            found.end())
-            found.emplace_back(operation, static_cast<int>(r));
-    }
-    if (found.size() < 2) return "";
-    std::string text = "; ranks wait for each other in different operations: ";
-    for (std::size_t i = 0; i < std::min(found.size(), std::size_t{4}); ++i)
-        text += (i > 0 ? ", rank " : "rank ") + std::to_string(found[i].second) + " in " +
-                found[i].first;
-    return text + ". A reducer must make the same reductions on all of them";
-}
-/// The first rank in another operation than `rank`; where there is none, another rank.
-inline int in_another_operation(int rank, const std::vector<std::optional<Waiting>>& answers) {
-    const auto own = static_cast<std::size_t>(rank);
-    for (std::size_t r = 0; r < answers.size(); ++r)
-        if (answers[r] && answers[r]->operation != answers[own]->operation)
-            return static_cast<int>(r);
-    return rank == 0 && answers.size() > 1 ? 1 : 0;
-}
-
 }  // namespace detail::coordinator
 
 GX_DECL Coordinator::Coordinator(Options options, Duration now)
@@ -115,6 +102,7 @@ GX_DECL Coordinator::Coordinator(Options options, Duration now)
       begun_(now),
       next_alive_(saturating_sum(now, options_.silence / 4)),
       ticked_(now),
+      seen_(now),
       seats_(static_cast<std::size_t>(options_.ranks)) {
     GX_EXPECT(options_.ranks > 0, "a run has at least one rank");
 }
@@ -235,6 +223,7 @@ GX_DECL void Coordinator::refuse_strangers() {
 // ---- Messages ---------------------------------------------------------------------------
 
 GX_DECL void Coordinator::received(int connection, const Message& message, Duration now) {
+    notice_pause(now);
     const auto found = connections_.find(connection);
     if (found == connections_.end() || found->second.refused) return;
     const int rank = found->second.rank;
@@ -259,11 +248,16 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
             return lose(rank, Reason::lost, "it waits for no rank of this world");
         blame(rank, *blamed, now);
     } else if (const auto* waiting = std::get_if<Waiting>(&message)) {
-        if (waiting->peer < any_rank || waiting->peer >= options_.ranks)
+        const auto of_this_world = [&](int peer) {
+            return peer == any_rank || (peer >= 0 && peer < options_.ranks);
+        };
+        if (!std::ranges::all_of(waiting->peers, of_this_world))
             return lose(rank, Reason::lost, "it waits for no rank of this world");
         if (!inquiry_) return;
-        if (auto& answer = inquiry_->answers[static_cast<std::size_t>(rank)]; !answer)
-            answer = *waiting;
+        Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
+        node.peers.insert(node.peers.end(), waiting->peers.begin(), waiting->peers.end());
+        node.operation = waiting->operation;
+        node.answered = now;
         judge_if_all_answered(now);
     } else if (const auto* terms = std::get_if<RunTerms>(&message)) {
         compare(rank, *terms);
@@ -287,59 +281,114 @@ GX_DECL void Coordinator::blame(int rank, const Blamed& blamed, Duration now) {
     if (cause_.stopped()) return;
     if (!inquiry_) {
         inquiry_ = {.by = rank,
+                    .blamed = blamed.peer,
                     .end = saturating_sum(now, patience),
-                    .answers = std::vector<std::optional<Waiting>>(seats_.size())};
+                    .nodes = std::vector<Node>(seats_.size())};
         send_to_all(Waiting{});
     }
-    inquiry_->answers[static_cast<std::size_t>(rank)] = {blamed.peer, blamed.operation};
+    Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
+    node.peers.push_back(blamed.peer);
+    node.operation = blamed.operation;
     judge_if_all_answered(now);
 }
 
 GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
     for (int r = 0; r < options_.ranks; ++r)
-        if (present(r) && !seat(r).left && !inquiry_->answers[static_cast<std::size_t>(r)]) return;
+        if (present(r) && !seat(r).left && !inquiry_->nodes[static_cast<std::size_t>(r)].answered)
+            return;
     judge(now);
 }
 
-// Follows the waits-for graph from the rank that blamed first. An edge to any_rank leads to the
-// first rank that does not wait.
 GX_DECL void Coordinator::judge(Duration now) {
-    const Inquiry inquiry = std::move(*inquiry_);
-    const auto waits_of = [&](int r) -> const auto& {
-        return inquiry.answers[static_cast<std::size_t>(r)];
-    };
-    const auto waits = [&](int r) { return waits_of(r) && waits_of(r)->peer != of_no_rank; };
-    const auto first_without_wait = [&] {
-        for (int r = 0; r < options_.ranks; ++r)
-            if (!waits(r)) return r;
-        return of_no_rank;
-    };
-    const auto next = [&](int r) {
-        const int peer = waits_of(r)->peer;
-        return peer == any_rank ? first_without_wait() : peer;
-    };
-    int observer = inquiry.by, late = next(observer);
-    for (int steps = 0; late != of_no_rank && waits(late) && steps < options_.ranks; ++steps)
-        late = next(observer = late);
-    const bool is_cycle = late == of_no_rank || waits(late);
-    if (is_cycle) {
-        observer = inquiry.by;
-        late = waits_of(observer)->peer;
-        if (late == any_rank)
-            late = detail::coordinator::in_another_operation(observer, inquiry.answers);
-    }
-    std::string text = name(late) + " timed out: rank " + std::to_string(observer) +
-                       " waited for it in " + describe(waits_of(observer)->operation) +
-                       ", and nothing came before the deadline";
-    if (is_cycle) text += detail::coordinator::other_operations(inquiry.answers);
-    else if (!waits_of(late) && present(late) && !seat(late).left)
-        text += ", nor anything at all for " + detail::coordinator::seconds(now - seat(late).heard);
+    Inquiry q = std::move(*inquiry_);
+    for (int r = 0; r < options_.ranks; ++r)
+        if (seat(r).left) q.nodes[static_cast<std::size_t>(r)].peers.clear();
+    const auto waits = [](const Node& n) { return n.waits(); };
+    if (const auto first = std::ranges::find_if(q.nodes, waits);
+        seat(q.by).left && first != q.nodes.end())
+        q.by = static_cast<int>(first - q.nodes.begin()), q.blamed = first->peers.front();
+    auto verdict = end_of_waits(q, now);
+    if (!verdict) verdict = verdict_on_cycle(q, now);
+    const Operation& operation = q.nodes[static_cast<std::size_t>(verdict->observer)].operation;
     stop({.reason = Reason::late,
-          .rank = late,
-          .observer = observer,
+          .rank = verdict->rank,
+          .observer = verdict->observer,
           .exit_status = 1,
-          .operation = waits_of(observer)->operation,
-          .text = std::move(text)});
+          .operation = operation,
+          .text = name(verdict->rank) + " timed out: rank " + std::to_string(verdict->observer) +
+                  " waited for it in " + describe(operation) +
+                  ", and nothing came before the deadline" + verdict->remark});
+}
+
+// Breadth first; an edge to any_rank leads to all ranks that do not wait.
+GX_DECL auto Coordinator::end_of_waits(const Inquiry& q, Duration now) const
+    -> std::optional<Verdict> {
+    std::vector<int> queue{q.by};
+    for (std::size_t at = 0; at < queue.size(); ++at) {
+        const int waiter = queue[at];
+        for (const int peer : q.nodes[static_cast<std::size_t>(waiter)].peers)
+            for (int r = 0; r < options_.ranks; ++r) {
+                const Node& node = q.nodes[static_cast<std::size_t>(r)];
+                if (peer != r && (peer != any_rank || node.waits())) continue;
+                if (node.waits()) {
+                    if (std::ranges::find(queue, r) == queue.end()) queue.push_back(r);
+                    continue;
+                }
+                Verdict v{r, waiter};
+                if (!node.answered && present(r) && !seat(r).left)
+                    v.remark = ", nor anything at all for " +
+                               detail::coordinator::seconds(now - seat(r).heard);
+                return v;
+            }
+    }
+    return std::nullopt;
+}
+
+GX_DECL auto Coordinator::verdict_on_cycle(const Inquiry& q, Duration now) const -> Verdict {
+    const auto node = [&](int r) -> const Node& { return q.nodes[static_cast<std::size_t>(r)]; };
+    const auto waits_for = [&](int r) {  // a rank that does, or the first to complain
+        for (int w = 0; w < options_.ranks; ++w)
+            if (w != r && std::ranges::find(node(w).peers, r) != node(w).peers.end()) return w;
+        return q.by;
+    };
+    if (paused_ > Duration::zero() && now - paused_end_ <= patience)
+        return {0, waits_for(0),
+                ". Its process had stood still for " + detail::coordinator::seconds(paused_)};
+    int last = 0;
+    for (int r = 1; r < options_.ranks; ++r)
+        if (node(r).answered > node(last).answered) last = r;
+    const auto long_before = [&](int r) {
+        return r == last || !node(r).answered || *node(last).answered - *node(r).answered >= lag;
+    };
+    bool alone = true;
+    for (int r = 0; r < options_.ranks; ++r) alone = alone && long_before(r);
+    if (alone && node(last).answered)
+        return {last, waits_for(last),
+                ". It answered later than the others, as if its process had stood still"};
+    Verdict v{q.blamed, q.by, other_operations(q)};
+    if (v.rank != any_rank) return v;
+    v.rank = q.by == 0 && options_.ranks > 1 ? 1 : 0;
+    for (int r = options_.ranks - 1; r >= 0; --r)
+        if (node(r).waits() && node(r).operation != node(q.by).operation) v.rank = r;
+    return v;
+}
+
+// Of a cycle: what its ranks do, unless that is one operation.
+GX_DECL std::string Coordinator::other_operations(const Inquiry& q) {
+    std::vector<std::pair<std::string, int>> found;  // and the first rank in it
+    for (std::size_t r = 0; r < q.nodes.size(); ++r) {
+        if (!q.nodes[r].waits()) continue;
+        const std::string operation = describe(q.nodes[r].operation);
+        if (std::ranges::find(found, operation, [](const auto& f) { return f.first; }) ==
+            found.end())
+            found.emplace_back(operation, static_cast<int>(r));
+    }
+    if (found.size() < 2) return "";
+    std::string text = "; ranks wait for each other in different operations: ";
+    for (std::size_t i = 0; i < std::min(found.size(), std::size_t{4}); ++i)
+        text += (i > 0 ? ", rank " : "rank ") + std::to_string(found[i].second) + " in " +
+                found[i].first;
+    return text + ". A reducer must make the same reductions on all of them";
 }
 
 GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
@@ -453,7 +502,14 @@ GX_DECL void Coordinator::closed(int connection, Duration now, bool inside_messa
     regroup_if_all_said(now);
 }
 
+// As behind a SIGSTOP: pulses are missing.
+GX_DECL void Coordinator::notice_pause(Duration now) {
+    if (now - seen_ > 2 * pulse) paused_ = now - seen_, paused_end_ = now;
+    seen_ = now;
+}
+
 GX_DECL void Coordinator::tick(Duration now) {
+    notice_pause(now);
     // It slept itself, as behind a SIGSTOP: what the others sent meanwhile is still to be read.
     if (now >= saturating_sum(ticked_, options_.silence / 2))
         for (Seat& s : seats_) s.heard = now;
@@ -489,6 +545,7 @@ GX_DECL Duration Coordinator::next_tick() const {
     if (ended_) return regroup_by_;
     Duration next = next_alive_;
     if (inquiry_) next = std::min(next, inquiry_->end);
+    if (joined_ && !cause_.stopped()) next = std::min(next, saturating_sum(seen_, pulse));
     if (!joined_ && !cause_.stopped())
         next = std::min(next, saturating_sum(begun_, options_.join_deadline));
     for (int r = 1; r < options_.ranks; ++r)

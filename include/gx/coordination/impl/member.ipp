@@ -26,11 +26,17 @@ GX_DECL void Member::fail(std::string_view text, int exit_status) {
 }
 GX_DECL void Member::blame(int peer) { send(Blamed{peer, operation_}); }
 GX_DECL void Member::compare(RunTerms terms) {
-    if (terms.options.size() > options_bytes_max) {
-        const std::uint64_t all = hash_name(terms.options);
-        terms.options.resize(options_bytes_max);
-        terms.options += "\nhash of all options=" + std::to_string(all);
-    }
+    const auto as_read = [](std::string& text, std::size_t most, const char* hash_of_all) {
+        std::string readable = text;
+        replace_control_characters(readable);
+        if (text.size() <= most && readable == text) return;
+        const std::uint64_t all = hash_name(text);
+        text.resize(std::min(text.size(), most));
+        text += hash_of_all + std::to_string(all);
+    };
+    as_read(terms.options, options_bytes_max, "\nhash of all options=");
+    as_read(terms.composition, text_bytes_max / 2, " of hash ");
+    as_read(terms.source, text_bytes_max / 2, " of hash ");
     MessageReader reader;  // those of rank 0 are to be as the others' are, which come as bytes
     reader.feed(encode(terms));
     send(*reader.next());

@@ -93,7 +93,8 @@ public:
         for (const int rank : m.members) number(rank);
     }
     void operator()(const Waiting& m) {
-        number(m.peer);
+        number(static_cast<std::uint32_t>(m.peers.size()));
+        for (const int peer : m.peers) number(peer);
         operation(m.operation);
     }
 
@@ -210,7 +211,9 @@ public:
         for (std::uint32_t i = 0; i < count && good; ++i) number(m.members.emplace_back());
     }
     void operator()(Waiting& m) {
-        number(m.peer);
+        std::uint32_t count = 0;
+        number(count);
+        for (std::uint32_t i = 0; i < count && good; ++i) number(m.peers.emplace_back());
         operation(m.operation);
     }
 

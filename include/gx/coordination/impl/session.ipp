@@ -10,6 +10,7 @@
 #include <cerrno>        // errno
 #include <cstring>       // strerror
 #include <system_error>  // no thread is left
+#include <utility>       // exchange, pair
 
 #include <gx/coordination/session.hpp>  // the declarations
 #include <gx/core/contract.hpp>         // GX_EXPECT
@@ -506,8 +507,48 @@ GX_DECL void Session::got(int id, const Message& message) {
     else member_got(message);
 }
 GX_DECL void Session::member_got(const Message& message) {
-    member_.waits_for(waits_for_.load(std::memory_order_relaxed));
+    if (std::holds_alternative<Waiting>(message)) member_.waits_for(waits_for());
     member_.received(message, steady_now());
+}
+
+// ---- Waits --------------------------------------------------------------------------------
+
+GX_DECL std::vector<int> Session::waits_for() {
+    const std::lock_guard lock(waits_mutex_);
+    std::vector<int> peers;
+    for (const WaitsFor* w = waits_; w != nullptr; w = w->next_)
+        for (int i = 0; i < w->count_; ++i)
+            if (const int peer = w->peers_[static_cast<std::size_t>(i)];
+                std::ranges::find(peers, peer) == peers.end())
+                peers.push_back(peer);
+    return peers;
+}
+
+GX_DECL WaitsFor::WaitsFor(Session& session, int peer) : session_(session) {
+    const std::lock_guard lock(session_.waits_mutex_);
+    next_ = std::exchange(session_.waits_, this);
+    if (next_ != nullptr) next_->previous_ = this;
+    add(peer);
+}
+GX_DECL WaitsFor::~WaitsFor() {
+    const std::lock_guard lock(session_.waits_mutex_);
+    (previous_ != nullptr ? previous_->next_ : session_.waits_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+}
+GX_DECL void WaitsFor::now(int peer) {
+    const std::lock_guard lock(session_.waits_mutex_);
+    count_ = 0;
+    add(peer);
+}
+GX_DECL void WaitsFor::also(int peer) {
+    const std::lock_guard lock(session_.waits_mutex_);
+    add(peer);
+}
+GX_DECL void WaitsFor::add(int peer) {
+    const auto end = peers_.begin() + count_;
+    if (peer == -1 || std::find(peers_.begin(), end, peer) != end) return;
+    if (count_ == peers_most) peers_[0] = any_rank;
+    else peers_[static_cast<std::size_t>(count_++)] = peer;
 }
 
 GX_DECL void Session::lose(int id, bool inside_message) {

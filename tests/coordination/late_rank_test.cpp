@@ -1,0 +1,226 @@
+// Which rank a coordinator names where a wait was too long.
+#include <gx/coordination/coordinator.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <coordination/wire.hpp>  // Wire
+
+namespace {
+
+using namespace testing_support;
+using co::Reason;
+
+TEST(LateRank, ADeadlineNamesThePeerWithTheOperationOfWhoWaited) {
+    Wire w(3);
+    w.join();
+    w.at(1).working_on({"all-reduce", 9, 2});
+    w.at(1).blame(2);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().reason, Reason::late);
+    EXPECT_EQ(w.at(0).cause().rank, 2);
+    EXPECT_EQ(w.at(0).cause().observer, 1);
+    EXPECT_TRUE(has(w.at(0).cause().text, "rank 1 waited for it in step 9, bucket 2"));
+    w.at(1).blame(5);
+    w.settle();
+    EXPECT_TRUE(w.root.gone(1)) << "waits for no rank of this world: it can't be believed";
+}
+/// Ranks 0, 2 and 1 wait for the one before in a ring; rank 1 is stopped.
+TEST(LateRank, ADeadlineNamesTheRankThatIsSilent) {
+    for (const bool first : {false, true}) {
+        Wire w(3, {.silence = 20s});
+        w.join();
+        const auto deliver = [&] {
+            for (const int r : {0, 2, 0, 2}) {
+                while (w.has_up(r)) w.deliver_up(r);
+                while (w.has_down(r)) w.deliver_down(r);
+            }
+        };
+        for (int i = 0; i < 3; ++i) w.pass(5s), deliver();  // a heartbeat every 5 s
+        w.at(0).waits_for({2});
+        w.at(2).waits_for({1});
+        w.at(2).working_on({"all-reduce", 9, 2});
+        w.at(first ? 0 : 2).blame(first ? 2 : 1);
+        w.collect();
+        deliver();
+        EXPECT_FALSE(w.root.cause().stopped()) << "rank 1 may still answer";
+        w.pass(co::Coordinator::patience);
+        deliver();
+        EXPECT_EQ(w.at(2).cause().reason, Reason::late);
+        EXPECT_EQ(w.at(2).cause().rank, 1) << first;
+        EXPECT_EQ(w.at(2).cause().observer, 2);
+        EXPECT_EQ(w.at(2).cause().text,
+                  "rank 1 (host h, process 101) timed out: rank 2 waited for it in step 9, bucket "
+                  "2, operation all-reduce, and nothing came before the deadline, nor anything at "
+                  "all for 16 s");
+    }
+}
+/// All deadlines of a ring end at once: at fault is who waits for nobody.
+TEST(LateRank, ADeadlineNamesTheEndOfTheWaitsForGraph) {
+    for (const int first : {0, 1, 3}) {
+        Wire w(4);
+        w.join();
+        for (const int r : {0, 1, 3}) w.at(r).waits_for({(r + 3) % 4});
+        w.at(3).working_on({"all-reduce", 4, 1});
+        w.at(2).working_on({"loading a batch", 4});
+        w.at(first).blame((first + 3) % 4);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 2) << first;
+        EXPECT_EQ(w.at(0).cause().observer, 3) << first;
+        EXPECT_TRUE(has(w.at(0).cause().text,
+                        "rank 2 (host h, process 102) timed out: rank 3 waited for it in step 4, "
+                        "bucket 1, operation all-reduce, and nothing came before the deadline"))
+            << w.at(0).cause().text;
+        EXPECT_FALSE(has(w.at(0).cause().text, "at all")) << "it has answered";
+    }
+}
+TEST(LateRank, ACollectiveOfALibraryWaitsForWhoDoesNot) {
+    for (const bool stuck : {false, true}) {
+        Wire w(4);
+        w.join();
+        for (int r = 0; r < 4; ++r) {
+            w.at(r).working_on({"all-reduce", 5, r == 2 ? 1 : 0});
+            if (r != 2 || !stuck) w.at(r).waits_for({co::any_rank});
+        }
+        w.at(3).blame(co::any_rank);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 2) << stuck;
+        EXPECT_EQ(w.at(0).cause().observer, 3);
+        EXPECT_EQ(
+            has(w.at(0).cause().text, "in different operations: rank 0 in step 5, bucket 0, "),
+            !stuck)
+            << w.at(0).cause().text;
+    }
+    Wire w(2);
+    w.join();
+    for (int r = 0; r < 2; ++r) w.at(r).waits_for({co::any_rank});
+    w.at(0).blame(co::any_rank);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 1) << "all alike: another one";
+}
+TEST(LateRank, ADeadlineInACycleTellsItsOperations) {
+    for (const bool differ : {false, true}) {
+        Wire w(3);
+        w.join();
+        for (int r = 0; r < 3; ++r) {
+            w.at(r).waits_for({(r + 2) % 3});
+            w.at(r).working_on({"all-reduce", differ && r == 1 ? 4 : 5, 0});
+        }
+        w.at(2).blame(1);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 1);
+        EXPECT_EQ(has(w.at(0).cause().text,
+                      "; ranks wait for each other in different operations: rank 0 in step 5, "
+                      "bucket 0, operation all-reduce, rank 1 in step 4, bucket 0, operation "
+                      "all-reduce. A reducer must make the same reductions on all of them"),
+                  differ)
+            << w.at(0).cause().text;
+    }
+}
+TEST(LateRank, ARankThatLeavesWhileAllAreAskedNeedNotAnswer) {
+    Wire w(3);
+    w.join();
+    w.at(1).blame(2);
+    w.at(2).leave();
+    w.collect();
+    for (const int r : {1, 2, 0})
+        while (w.has_up(r)) w.deliver_up(r);
+    for (const int r : {0, 1}) {
+        while (w.has_down(r)) w.deliver_down(r);
+        while (w.has_up(r)) w.deliver_up(r);
+    }
+    EXPECT_EQ(w.root.cause().rank, 2);
+}
+/// Rank 0 waits for rank 1, whose threads wait for ranks 0 and 2; rank 2 does something else.
+TEST(LateRank, IsFoundBehindEachWaitOfARank) {
+    for (const int first : {0, 1})
+        for (const bool blames_0 : {true, false}) {
+            Wire w(3);
+            w.join();
+            w.at(0).waits_for({1});
+            w.at(1).waits_for({0, 2});
+            w.at(first).blame(first == 0 ? 1 : blames_0 ? 0 : 2);
+            w.settle();
+            EXPECT_EQ(w.at(0).cause().rank, 2) << first << blames_0;
+            EXPECT_EQ(w.at(0).cause().observer, 1) << first << blames_0;
+        }
+}
+/// As one whose world does not say what it waits for.
+TEST(LateRank, IsNotOneThatBlamesAnother) {
+    Wire w(3);
+    w.join();
+    w.at(0).blame(1);
+    w.at(1).blame(2);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 2);
+}
+TEST(LateRank, WaitsForNobodyOnceItHasLeft) {
+    Wire w(3);
+    w.join();
+    w.at(0).waits_for({1});
+    w.at(1).blame(2);
+    w.at(1).leave();
+    w.at(0).blame(1);
+    w.at(2).waits_for({0});
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 1);
+}
+TEST(LateRank, IsTheNearestThatWaitsForNone) {
+    Wire w(5);
+    w.join();
+    w.at(0).waits_for({1, 2});
+    w.at(1).waits_for({3});
+    w.at(0).blame(1);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 2) << "rank 3 is one more step away";
+    EXPECT_EQ(w.at(0).cause().observer, 0);
+}
+/// A ring of ranks that all wait, as one of them has stood still, and has not read what came.
+TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
+    for (const int late : {0, 1, 2})
+        for (const bool lags : {true, false}) {
+            Wire w(3);
+            w.join();
+            for (int r = 0; r < 3; ++r) w.at(r).waits_for({(r + 2) % 3});
+            w.at(1).blame(0);
+            w.collect();
+            w.deliver_up(1);
+            for (int r = 0; r < 3; ++r)
+                while (w.has_down(r)) w.deliver_down(r);
+            for (int r = 0; r < 3; ++r)
+                if (r != late) w.deliver_up(r);
+            EXPECT_FALSE(w.root.cause().stopped());
+            w.pass(co::Coordinator::lag - (lags ? 0ns : 1ns));
+            w.deliver_up(late);
+            w.settle();
+            EXPECT_EQ(w.at(0).cause().rank, lags ? late : 0);
+            EXPECT_EQ(w.at(0).cause().observer, lags ? (late + 1) % 3 : 1);
+            EXPECT_EQ(has(w.at(0).cause().text, "It answered later than the others"), lags);
+        }
+}
+TEST(LateRank, OfACycleIsTheRootWhereItStoodStill) {
+    for (const auto pause : {2 * co::Coordinator::pulse, 2 * co::Coordinator::pulse + 1ns}) {
+        Wire w(3);
+        w.join();
+        for (int r = 0; r < 3; ++r) w.at(r).waits_for({(r + 2) % 3});
+        w.at(2).blame(1);
+        w.pass(pause);
+        w.settle();
+        const bool stood = pause > 2 * co::Coordinator::pulse;
+        EXPECT_EQ(w.at(0).cause().rank, stood ? 0 : 1);
+        EXPECT_EQ(w.at(0).cause().observer, stood ? 1 : 2);
+        EXPECT_EQ(has(w.at(0).cause().text, "Its process had stood still for 1 s"), stood)
+            << w.at(0).cause().text;
+    }
+    Wire w(3);
+    w.join();
+    w.pass(60s);
+    w.pass(co::Coordinator::pulse), w.pass(co::Coordinator::pulse), w.pass(1ns);
+    w.at(2).waits_for({1}), w.at(1).waits_for({2});
+    w.at(2).blame(1);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 1) << "long ago";
+}
+
+}  // namespace
