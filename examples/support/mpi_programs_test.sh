@@ -39,7 +39,7 @@ for mpi in openmpi mpich; do
         "${launch[@]}" "$build/gx_demo_$mpi" --data . --batch 64 --output demo --json demo.json \
             >demo.txt 2>demo.log || fail "gx_demo_$mpi: $(cat demo.txt demo.log)"
         expect "the table" 0 "SharedMemory<fp32>  " cat demo.txt
-        expect "which reducer to choose" 0 "choose SharedMemory<fp32>" cat demo.txt
+        expect "which reducer is told of" 0 "SharedMemory<fp32> reduces in one pass" cat demo.txt
         (($(lines "^reducer " demo.txt) == 1)) || fail "one table: $(cat demo.txt)"
         (($(lines "gx: mpi::World; 2 ranks on 1 host" demo.log) == 1)) ||
             fail "one line says what runs: $(cat demo.log)"
