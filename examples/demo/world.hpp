@@ -12,14 +12,14 @@
 #include <gx/reducer/multi_ring.hpp>       // MultiRing
 #include <gx/reducer/ring.hpp>             // Ring
 
+#include <gx/onednn/device.hpp>  // the numbers
+
 #include "../../sims/support/command_line.hpp"  // number_in
 #if defined(GX_ON_MPI)
+#include <gx/mpi/world.hpp>              // World
 #include <gx/shared_memory/reducer.hpp>  // SharedMemory
-
-#include "../support/mpi_rank.hpp"  // RankWorld
 #else
 #include <gx/model/resnet.hpp>                 // ResNet50: what the clock is charged for
-#include <gx/onednn/device.hpp>                // the numbers
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/world/device.hpp>             // the time
@@ -27,7 +27,10 @@
 
 // Sums are split into lanes, by default one per core. Two on every machine, so that accuracies do
 // not depend on the number of cores; they still do on the CPU's vector instructions.
-inline constexpr int demo_lanes = 2;
+struct TwoLanes : gx::onednn::Device {
+    TwoLanes(const gx::Graph& graph, gx::DeviceOptions options)
+        : Device(graph, options, {.lanes = 2}) {}
+};
 
 #if defined(GX_ON_MPI)
 
@@ -71,15 +74,10 @@ public:
     }
 
 private:
-    RankWorld<demo_lanes> ranks_{};
+    gx::mpi::World<TwoLanes> ranks_{};
 };
 
 #else
-
-struct TwoLanes : gx::onednn::Device {
-    TwoLanes(const gx::Graph& graph, gx::DeviceOptions options)
-        : Device(graph, options, {.lanes = demo_lanes}) {}
-};
 
 /// Eight simulated GPUs on 10 Gb/s Ethernet; a new cluster for each run.
 class DemoWorld {

@@ -3,11 +3,12 @@
 #pragma once
 
 #if defined(GX_ON_MPI)
-#include "../support/mpi_rank.hpp"  // RankWorld
+#include <gx/mpi/world.hpp>      // World
+#include <gx/onednn/device.hpp>  // the kernels
 
 inline constexpr const char* ranks_of_world = "a rank for each process of an MPI job";
 
-using FashionWorld = RankWorld<>;
+using FashionWorld = gx::mpi::World<gx::onednn::Device>;
 #else
 #include <gx/onednn/device.hpp>    // the kernels
 #include <gx/threads/threads.hpp>  // Threads

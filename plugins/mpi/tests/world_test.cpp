@@ -91,6 +91,10 @@ TEST_P(MpiWorld, RanksThatSeeOtherNumbersOfCoresShareMemory) {
     for (const std::string cores : {"1", "64"})
         expect_all(3, "shared " + cores, "the bits of threads, the bits of threads");
 }
+/// So that their devices do not compute on all cores at once.
+TEST_P(MpiWorld, TellsDevicesTheShareOfItsProcess) {
+    for (const int ranks : {1, 2}) expect_all(ranks, "cores", "the share of each rank");
+}
 TEST_P(MpiWorld, LongMessagesInPieces) {
     for (const int ranks : {1, 2}) expect_all(ranks, "pieces", "the same bytes");
 }

@@ -4,12 +4,14 @@
 
 #include <thread>  // ranks
 
-#include <gx/core/error.hpp>                 // Error
-#include <gx/model/cifar_resnet.hpp>         // FashionResNet
-#include <gx/model/lenet.hpp>                // LeNet
-#include <gx/onednn/detail/convolution.hpp>  // cpu_is_intel
-#include <gx/onednn/detail/program.hpp>      // usual_chunk_bytes
-#include <gx/onednn/detail/simd.hpp>         // cpu_block
+#include <gx/coordination/process_cores.hpp>  // process_cores
+#include <gx/core/error.hpp>                  // Error
+#include <gx/model/cifar_resnet.hpp>          // FashionResNet
+#include <gx/model/lenet.hpp>                 // LeNet
+#include <gx/onednn/detail/convolution.hpp>   // cpu_is_intel
+#include <gx/onednn/detail/program.hpp>       // usual_chunk_bytes
+#include <gx/onednn/detail/simd.hpp>          // cpu_block
+#include <gx/onednn/detail/team.hpp>          // Owners
 
 #include "agreement.hpp"
 
@@ -114,6 +116,29 @@ TEST(OneDnnDevice, RanksOnThreadsEqualRanksInTurn) {
     one.join(), two.join();
     EXPECT_EQ(x, a);
     EXPECT_EQ(y, b);
+}
+
+TEST(OneDnnDevice, TakesTheCoresOfItsProcessAlone) {
+    using gx::onednn::detail::Owners;
+    Owners owners;
+    const int all = Owners::cores();
+    EXPECT_EQ(owners.threads_each(1), all);
+    gx::coordination::process_cores() = 1;
+    EXPECT_EQ(owners.threads_each(1), 1);
+    gx::coordination::process_cores() = all + 1;
+    EXPECT_EQ(owners.threads_each(1), all) << "the system shows no more";
+    gx::coordination::process_cores() = 0;
+    const Graph g = gx::graph<gx::FashionResNet<8>>();
+    const Data data(g, 8, 1);
+    const auto gradients = [&] {
+        gx::onednn::Device d(g, {.batch = 8}, {.lanes = 2});
+        agreement::load(d, agreement::parameters(g, 1));
+        return gradients_of(d, data);
+    };
+    const auto with_all = gradients();
+    gx::coordination::process_cores() = 1;
+    EXPECT_EQ(gradients(), with_all);
+    gx::coordination::process_cores() = 0;
 }
 
 // ---- Memory -----------------------------------------------------------------------------

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <gx/collective/dissemination_barrier.hpp>
+#include <gx/coordination/process_cores.hpp>
 #include <gx/mpi/all_reduce.hpp>
 #include <gx/mpi/library.hpp>
 #include <gx/mpi/world.hpp>
@@ -553,6 +554,12 @@ const std::map<std::string, Mode> modes{
          if (std::string_view(rank_of_launcher()) == "1") cores_told = number(a, 0, 0);
          mpi::World<> world({.deadline = std::chrono::seconds(5)});
          return shared<fp32>(world) + ", " + shared<bf16>(world);
+     }},
+    {"cores",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world;
+         const bool is_share = world.cores() > 0 && coordination::process_cores() == world.cores();
+         return std::string(is_share ? "the share of each rank" : "another number");
      }},
     {"killed_sharing",  // RANK: while it works on all ranks' memory
      [](const std::string&, const Arguments& a) {

@@ -17,11 +17,12 @@
 #include <sstream>    // addresses
 #include <utility>    // move
 
-#include <gx/coordination/socket.hpp>  // Listener, connect_to, host_name
-#include <gx/core/error.hpp>           // Error
-#include <gx/mpi/guard.hpp>            // Guard, CallLimit
-#include <gx/mpi/job.hpp>              // the declarations
-#include <gx/mpi/library.hpp>          // start_library
+#include <gx/coordination/process_cores.hpp>  // process_cores
+#include <gx/coordination/socket.hpp>         // Listener, connect_to, host_name
+#include <gx/core/error.hpp>                  // Error
+#include <gx/mpi/guard.hpp>                   // Guard, CallLimit
+#include <gx/mpi/job.hpp>                     // the declarations
+#include <gx/mpi/library.hpp>                 // start_library
 
 namespace gx::mpi {
 
@@ -322,6 +323,7 @@ GX_DECL void Job::share_cores() {
     const auto cores = static_cast<int>(std::ranges::count(masks[me], '1'));
     cores_ = std::max(1, cores / std::max(1, sharing));
     crowded_ = sharing > cores;
+    coordination::process_cores() = cores_;
 }
 
 GX_DECL std::string Job::description() const {

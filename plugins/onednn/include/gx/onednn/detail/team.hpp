@@ -3,16 +3,17 @@
 
 #include <dlfcn.h>  // dlsym
 
-#include <algorithm>  // max
+#include <algorithm>  // max, min
 #include <atomic>     // epochs
 #include <cstddef>    // size_t
 #include <cstdint>    // uint32_t
 #include <mutex>      // the pool's list
 #include <thread>     // helpers
 
-#include <gx/core/function_ref.hpp>         // FunctionRef
-#include <gx/core/trivial_vector.hpp>       // lists
-#include <gx/onednn/detail/owned_list.hpp>  // helpers
+#include <gx/coordination/process_cores.hpp>  // process_cores
+#include <gx/core/function_ref.hpp>           // FunctionRef
+#include <gx/core/trivial_vector.hpp>         // lists
+#include <gx/onednn/detail/owned_list.hpp>    // helpers
 
 namespace gx::onednn::detail {
 
@@ -149,8 +150,8 @@ inline void run_team(int threads, FunctionRef<void(int)> job) {
     job(0);
 }
 
-/// Counts the threads that own devices. The cores are divided evenly among them: ranks that are
-/// threads get a share each, ranks that take turns on one thread get all cores.
+/// Counts the threads that own devices. The process's cores are divided evenly among them: ranks
+/// that are threads get a share each, ranks that take turns on one thread get all cores.
 class Owners {
 public:
     static Owners& instance() {
@@ -173,7 +174,8 @@ public:
     /// Threads of a device, of which an owner computes on so many `at_once`.
     [[nodiscard]] int threads_each(int at_once) const {
         const int devices = std::max(1, count_.load(std::memory_order_relaxed)) * at_once;
-        return std::max(1, cores() / devices);
+        const int share = coordination::process_cores();
+        return std::max(1, (share > 0 ? std::min(share, cores()) : cores()) / devices);
     }
     [[nodiscard]] static int cores() {
         static const int n = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
