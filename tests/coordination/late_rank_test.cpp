@@ -162,7 +162,6 @@ TEST(LateRank, WaitsForNobodyOnceItHasLeft) {
     w.at(1).blame(2);
     w.at(1).leave();
     w.at(0).blame(1);
-    w.at(2).waits_for({0});
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 1);
 }

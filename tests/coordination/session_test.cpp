@@ -391,6 +391,9 @@ TEST(Session, SaysAllThatTheThreadsOfARankWaitFor) {
     inner.reset();
     ended->now(-1);
     last.now(0);
+    auto older = std::make_unique<WaitsFor>(s[1], 3), newer = std::make_unique<WaitsFor>(s[1], 3);
+    newer.reset();
+    older.reset();
     s[0].blame(1);
     const Cause cause = cause_of(s[2]);
     EXPECT_EQ(cause.rank, 2) << cause.text;
