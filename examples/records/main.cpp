@@ -55,7 +55,7 @@ std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedRead
     return of_index + print_skipped(reader.skipped());
 }
 
-/// As this program's user says it.
+/// A sentence of the library, with this program's option in place of the library's.
 std::string with_options(std::string sentence) {
     constexpr std::string_view code = "with OnCorrupt::skip";
     if (const auto at = sentence.find(code); at != sentence.npos)
