@@ -25,13 +25,17 @@ using testing::ElementsAreArray;
 // ---- A file written by hand -----------------------------------------------------------------
 std::string by_hand() {
     using namespace std::string_literals;
-    return "gxrecord"s + "\1\0\0\0"s +                  // version
+    return "gxrecord"s + "\2\0\0\0"s +                  // version
            "\1\0\0\0"s + "\2\0\0\0"s + "\1\0\0\0"s +    // channels, height, width
            "\1\1\0\0"s + "\0\0\0\0"s +                  // 257 classes
            "\2\0\0\0\0\0\0\0"s + "\1\0\0\0\0\0\0\0"s +  // count, largest class
            "\x08\x07\x06\x05\x04\x03\x02\x01"s +        // content
            "\0\0\0\x3f"s + "\0\0\x80\x3e"s +            // mean 0.5, deviation 0.25
-           "\0\1\0\xff"s + "\2\0\x33\x66"s;             // 256: 0 255; 2: 51 102
+           "\xcf\xcc\x0b\x95\x52\xd1\xfd\x10"s +        // xxhsum -H3 of all above
+           "\0\1\0\xff"s +                              // 256: 0 255
+           "\xac\x55\xd4\x67\x55\x9a\x6f\x4e"s +        // xxhsum -H3 of it
+           "\2\0\x33\x66"s +                            // 2: 51 102
+           "\x06\x8e\x4d\xd5\xd2\xc6\xcd\x02"s;         // and of this, + 1
 }
 TEST(RecordFile, ReadsAFileWrittenByHand) {
     const Folder folder;
@@ -151,10 +155,10 @@ TEST(RecordFile, RefusesEveryShorterFile) {
         EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "cut.gxr")) << bytes;
     }
     write_text(folder / "cut.gxr", whole.substr(0, whole.size() - 1));
-    EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "has 71 bytes", "2 records of 4 bytes",
-                      "end at byte 72"));
+    EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "has 95 bytes", "2 records of 12 bytes",
+                      "end at byte 96"));
     write_text(folder / "cut.gxr", whole + "x");
-    EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "has 73 bytes"));
+    EXPECT_TRUE(holds(opening(folder / "cut.gxr"), "has 97 bytes"));
 }
 TEST(RecordFile, NamesTheFieldThatIsWrong) {
     const Folder folder;
@@ -165,7 +169,7 @@ TEST(RecordFile, NamesTheFieldThatIsWrong) {
         return opening(folder / "w.gxr");
     };
     EXPECT_TRUE(holds(with(0, "x"), "w.gxr", "does not begin with 'gxrecord'"));
-    EXPECT_TRUE(holds(with(8, "\2"), "version 2", "reads version 1"));
+    EXPECT_TRUE(holds(with(8, "\1"), "version 1", "reads version 2", "Write it again"));
     EXPECT_TRUE(holds(with(12, std::string(1, '\0')), "'channels' is 0"));
     EXPECT_TRUE(holds(with(16, std::string(1, '\0')), "'height' is 0"));
     EXPECT_TRUE(holds(with(20, "\1\1\1\1"), "'width' is 16843009"));
@@ -192,10 +196,10 @@ TEST(RecordFile, SizesBeyondTheNumbersOfAFileAreNotWhole) {  // 2^27 records of 
     const auto put = [&](std::uint64_t x, int width) {
         for (int i = 0; i < width; ++i, x >>= 8) bytes.push_back(static_cast<char>(x & 255));
     };
-    for (const std::uint64_t x : {1, 654, 4095, 51319, 10, 0}) put(x, 4);
+    for (const std::uint64_t x : {2, 654, 4095, 51319, 10, 0}) put(x, 4);
     for (const std::uint64_t x : {std::uint64_t{1} << 27, std::uint64_t{5}, std::uint64_t{0}})
         put(x, 8);
-    bytes.resize(56 + 8 * 654);
+    bytes.resize(64 + 8 * 654);
     write_text(folder / "huge.gxr", bytes);
     EXPECT_TRUE(holds(opening(folder / "huge.gxr"), "134217728 records", "copied whole"));
 }
@@ -219,12 +223,77 @@ TEST(RecordFile, NamesTheRecordWhereTheFileHasBecomeShorter) {
     write_text(folder / "a.gxr", by_hand());
     const RecordFile file(folder / "a.gxr");
     const auto reader = file.open();
-    std::filesystem::resize_file(folder / "a.gxr", 70);
+    std::filesystem::resize_file(folder / "a.gxr", 86);
     std::vector<Sample> samples(1);
     const std::vector<std::uint32_t> first{0}, second{1};
     EXPECT_NO_THROW(reader->read(first, samples));
     EXPECT_TRUE(holds(error_of([&] { reader->read(second, samples); }), "a.gxr",
-                      "ends within record 1 of 2", "expected 4 bytes at 68, found 2"));
+                      "ends within record 1 of 2", "expected 12 bytes at 84, found 2"));
+}
+/// Reads all records of a file; returns the error of the first that has one.
+std::string reading(const std::filesystem::path& path) {
+    return error_of([&] {
+        const RecordFile file(path);
+        const auto reader = file.open();
+        std::vector<Sample> samples(1);
+        for (std::uint32_t i = 0; i < file.info().count; ++i) reader->read(std::vector{i}, samples);
+    });
+}
+TEST(RecordFile, FindsEveryDamagedBit) {
+    const Folder folder;
+    const std::string whole = by_hand();
+    write_text(folder / "d.gxr", whole);
+    ASSERT_EQ(reading(folder / "d.gxr"), "no error");
+    for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+        std::string damaged = whole;
+        damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+        write_text(folder / "d.gxr", damaged);
+        const std::string sentence = reading(folder / "d.gxr");
+        EXPECT_TRUE(holds(sentence, "d.gxr")) << bit;
+        if (bit >= 8 * 72) {
+            EXPECT_TRUE(holds(sentence,
+                              bit < 8 * 84 ? "record 0 of 2, at byte 72, is damaged"
+                                           : "record 1 of 2, at byte 84, is damaged",
+                              "expected checksum", "Copy the file again"))
+                << bit;
+        } else if (bit >= 8 * 48 && bit < 8 * 56) {  // the content, of which any is in range
+            EXPECT_TRUE(
+                holds(sentence, "its header is damaged", "expected checksum 10fdd152950bcccf"))
+                << bit;
+        }
+    }
+}
+TEST(RecordFile, FindsRecordsThatChangedPlaces) {
+    const Folder folder;
+    const std::string whole = by_hand();
+    write_text(folder / "s.gxr", whole.substr(0, 72) + whole.substr(84) + whole.substr(72, 12));
+    EXPECT_TRUE(holds(reading(folder / "s.gxr"), "record 0 of 2"));
+}
+/// More samples than a record file holds; none of them is read.
+struct Endless {
+    [[nodiscard]] SourceInfo info() const {
+        return {.name = "endless",
+                .count = std::int64_t{1} << 32,
+                .shape = {1, 1, 1},
+                .classes = 2,
+                .mean = {0},
+                .deviation = {1}};
+    }
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const {
+        class Reader final : public SampleReader {
+        public:
+            void read(std::span<const std::uint32_t>, std::span<Sample>) override {
+                throw Error("was read");
+            }
+        };
+        return std::make_unique<Reader>();
+    }
+};
+TEST(WriteRecords, RefusesMoreSamplesThanAFileCounts) {
+    const Folder folder;
+    EXPECT_TRUE(holds(error_of([&] { write_records(folder / "e.gxr", Endless()); }), "e.gxr",
+                      "'endless' has 4294967296 samples", "at most 4294967295"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
 }
 TEST(WriteRecords, LeavesNoFileOfABadSource) {
     const Folder folder;

@@ -12,6 +12,7 @@
 
 #include <gx/core/cold.hpp>                    // GX_COLD
 #include <gx/core/error.hpp>                   // Error
+#include <gx/core/hash_bits.hpp>               // hash_bytes
 #include <gx/io/atomic_file.hpp>               // AtomicFile
 #include <gx/loader/detail/little_endian.hpp>  // number_at, put
 #include <gx/loader/record_file.hpp>           // the declarations
@@ -21,7 +22,8 @@ namespace gx {
 namespace detail::record_file {
 
 inline constexpr std::string_view magic = "gxrecord";
-inline constexpr std::size_t fixed_bytes = 56;
+inline constexpr std::size_t fixed_bytes = 56, checksum_bytes = 8;
+inline constexpr std::uint64_t count_max = std::numeric_limits<std::uint32_t>::max();
 inline constexpr std::uint64_t channels_max = 1024, side_max = 1 << 16;  // side_max classes, too
 
 [[noreturn]] GX_COLD GX_DECL void wrong(const std::filesystem::path& path,
@@ -35,8 +37,14 @@ struct Layout {
     std::uint64_t first, record;  ///< bytes
 };
 [[nodiscard]] inline Layout layout_of(const SourceInfo& info) {
-    return {fixed_bytes + 8 * std::uint64_t(info.shape.channels),
-            2 + std::uint64_t(info.shape.elements())};
+    return {fixed_bytes + 8 * std::uint64_t(info.shape.channels) + checksum_bytes,
+            2 + std::uint64_t(info.shape.elements()) + checksum_bytes};
+}
+
+/// Of a record with `index`; of the header, as with 0.
+[[nodiscard]] inline std::uint64_t checksum_of(std::span<const std::uint8_t> bytes,
+                                               std::uint64_t index = 0) {
+    return hash_bytes(std::as_bytes(bytes)) + index;
 }
 
 class Reader final : public SampleReader {
@@ -54,6 +62,14 @@ public:
                       fmt::format("ends within record {} of {}: expected {} bytes at {}, found {}. "
                                   "It has become shorter since it was opened: copy it again.",
                                   indices[i], info_.count, record.size(), at, found));
+            const auto sample = record.first(record.size() - checksum_bytes);
+            const std::uint64_t stored = number_at(record, sample.size(), checksum_bytes);
+            if (const auto computed = checksum_of(sample, indices[i]); computed != stored)
+                wrong(file_->path(),
+                      fmt::format("record {} of {}, at byte {}, is damaged: expected checksum "
+                                  "{:016x}, found {:016x}. Copy the file again, or write it by "
+                                  "gx::write_records.",
+                                  indices[i], info_.count, at, stored, computed));
             out[i] = {&record[2], static_cast<int>(number_at(record, 0, 2)), info_.shape};
         }
     }
@@ -78,8 +94,8 @@ GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
     if (found < head.size())
         wrong(path, fmt::format("has {} bytes, and a header has at least {}. Copy it again.", found,
                                 head.size()));
-    if (const auto version = number_at(head, 8, 4); version != 1)
-        wrong(path, fmt::format("has version {}, and this version of gx reads version 1. Write it "
+    if (const auto version = number_at(head, 8, 4); version != 2)
+        wrong(path, fmt::format("has version {}, and this version of gx reads version 2. Write it "
                                 "again by gx::write_records.",
                                 version));
     const auto field = [&](const char* name, std::size_t at, int width, std::uint64_t least,
@@ -91,12 +107,11 @@ GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
                                     name, x, least, most));
         return x;
     };
-    constexpr std::uint64_t count = std::numeric_limits<std::uint32_t>::max();
     info_.shape = {static_cast<int>(field("channels", 12, 4, 1, channels_max)),
                    static_cast<int>(field("height", 16, 4, 1, side_max)),
                    static_cast<int>(field("width", 20, 4, 1, side_max))};
     info_.classes = static_cast<int>(field("classes", 24, 4, 1, side_max));
-    info_.count = static_cast<std::int64_t>(field("count", 32, 8, 0, count));
+    info_.count = static_cast<std::int64_t>(field("count", 32, 8, 0, count_max));
     largest_class_ = static_cast<std::int64_t>(
         field("largest_class", 40, 8, 0, static_cast<std::uint64_t>(info_.count)));
     content_ = number_at(head, 48, 8);
@@ -111,12 +126,19 @@ GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
                                 "end at byte {}. It was not copied whole, or other data follow: "
                                 "copy it again.",
                                 file.bytes(), info_.count, record, expected));
-    std::vector<std::uint8_t> floats(8 * std::size_t(info_.shape.channels));
-    (void)file.read(fixed_bytes, floats);
+    head.resize(first);
+    (void)file.read(fixed_bytes, std::span(head).subspan(fixed_bytes));
+    const auto floats = std::span(head).subspan(fixed_bytes, 8 * std::size_t(info_.shape.channels));
     for (std::size_t i = 0; i < floats.size(); i += 4)
         (i < floats.size() / 2 ? info_.mean : info_.deviation)
             .push_back(std::bit_cast<float>(static_cast<std::uint32_t>(number_at(floats, i, 4))));
     if (const std::string sentence = flaw(info_); !sentence.empty()) wrong(path, sentence + ".");
+    const auto fields = std::span(head).first(head.size() - checksum_bytes);
+    const std::uint64_t stored = number_at(head, fields.size(), checksum_bytes);
+    if (const auto computed = checksum_of(fields); computed != stored)
+        wrong(path, fmt::format("its header is damaged: expected checksum {:016x}, found {:016x}. "
+                                "Copy the file again, or write it by gx::write_records.",
+                                stored, computed));
 }
 
 GX_DECL std::unique_ptr<SampleReader> RecordFile::open() const {
@@ -135,6 +157,10 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
     if (info.classes > 1 << 16)
         d::wrong(path,
                  fmt::format("{} classes: a label has 2 bytes, for at most 65536.", info.classes));
+    if (std::uint64_t(info.count) > d::count_max)
+        d::wrong(path, fmt::format("'{}' has {} samples, and a record file holds at most {}: write "
+                                   "fewer to it.",
+                                   info.name, info.count, d::count_max));
     const ImageShape shape = info.shape;
     if (std::uint64_t(shape.channels) > d::channels_max ||
         std::uint64_t(std::max(shape.height, shape.width)) > d::side_max)
@@ -172,7 +198,7 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
         ++counts[std::size_t(label)];
     });
     std::vector<std::uint8_t> head(d::magic.begin(), d::magic.end());
-    d::put(head, 1, 4);
+    d::put(head, 2, 4);
     for (const int n : {info.shape.channels, info.shape.height, info.shape.width, info.classes, 0})
         d::put(head, static_cast<std::uint64_t>(n), 4);
     d::put(head, static_cast<std::uint64_t>(info.count), 8);
@@ -180,9 +206,14 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
     d::put(head, content.value(), 8);
     for (const auto* values : {&info.mean, &info.deviation})
         for (const float x : *values) d::put(head, std::bit_cast<std::uint32_t>(x), 4);
+    d::put(head, d::checksum_of(head), d::checksum_bytes);
     detail::AtomicFile out(path);
     out.write(head.data(), head.size());
-    for_each_record([&](int) { out.write(bytes.data(), bytes.size()); });
+    std::uint64_t written = 0;
+    for_each_record([&](int) {
+        d::put(bytes, d::checksum_of(bytes, written++), d::checksum_bytes);
+        out.write(bytes.data(), bytes.size());
+    });
     out.commit();
 }
 
