@@ -182,11 +182,11 @@ concept TakesItsOptions =
 ///
 /// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>
-concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::NamesItsStaleness<R> &&
-                  detail::reducer::Reserves<R> && detail::reducer::AveragesABucket<R> &&
-                  detail::reducer::KeepsTheBucket<R> && detail::reducer::SavesItsState<R> &&
-                  detail::reducer::TakesItsOptions<R> && detail::reducer::SettlesRightly<R> &&
-                  detail::reducer::OwnsTheUpdateRightly<R>;
+concept Reducer = std::move_constructible<R> && detail::reducer::NamesItsWire<R> &&
+                  detail::reducer::NamesItsStaleness<R> && detail::reducer::Reserves<R> &&
+                  detail::reducer::AveragesABucket<R> && detail::reducer::KeepsTheBucket<R> &&
+                  detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R> &&
+                  detail::reducer::SettlesRightly<R> && detail::reducer::OwnsTheUpdateRightly<R>;
 
 /// A reducer with settle(): it undoes what skipped steps left in its state.
 template <class R>
@@ -224,6 +224,9 @@ concept OwnsUpdate = Reducer<R> && detail::reducer::ClaimsTheUpdate<R>;
 
 template <class R>
 consteval bool explain_reducer_members() {
+    static_assert(std::move_constructible<R>,
+                  "gx: not a Reducer: it cannot be moved. The Trainer moves it to its place before "
+                  "reserve(). Fix: hold what cannot be moved, as a std::mutex, by unique_ptr.");
     static_assert(detail::reducer::NamesItsWire<R>,
                   "gx: not a Reducer: no element type 'wire_type'. "
                   "Buckets are packed to it before they are sent. "
