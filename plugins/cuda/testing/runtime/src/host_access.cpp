@@ -20,19 +20,21 @@ namespace gx::cuda_testing {
 
 namespace {
 
-struct sigaction before{};  // the handler that was there
+struct sigaction former_handler{};  // the handler that was there
 
 /// To the handler that was there before. Without one, or where that one comes back here, the access
 /// is repeated, and ends the process.
 void give_on(int signal, siginfo_t* info, void* context) {
     thread_local bool is_given = false;
-    const bool is_function = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
+    const bool is_function =
+        former_handler.sa_handler != SIG_DFL && former_handler.sa_handler != SIG_IGN;
     if (!is_function || std::exchange(is_given, true)) {
         ::signal(SIGSEGV, SIG_DFL);
         return;
     }
-    if ((before.sa_flags & SA_SIGINFO) != 0) before.sa_sigaction(signal, info, context);
-    else before.sa_handler(signal);
+    if ((former_handler.sa_flags & SA_SIGINFO) != 0)
+        former_handler.sa_sigaction(signal, info, context);
+    else former_handler.sa_handler(signal);
     is_given = false;
 }
 
@@ -60,10 +62,10 @@ void name_host_accesses() {
     struct sigaction now{};
     ::sigaction(SIGSEGV, nullptr, &now);
     if (now.sa_sigaction == &on_fault) return;
-    before = now;
+    former_handler = now;
     struct sigaction action{};
     action.sa_sigaction = &on_fault;
-    action.sa_flags = SA_SIGINFO | SA_NODEFER | (before.sa_flags & SA_ONSTACK);
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | (former_handler.sa_flags & SA_ONSTACK);
     ::sigaction(SIGSEGV, &action, nullptr);
 }
 
