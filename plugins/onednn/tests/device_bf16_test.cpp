@@ -739,6 +739,13 @@ TEST(OneDnnOnOtherCpus, SaysThatFp32IsFasterOnIntelWithoutAmx) {
         std::string::npos);
     EXPECT_EQ(bf16_advice({.unit = Bf16Unit::dot_products, .intel = false}), "");
     EXPECT_EQ(bf16_advice({.unit = Bf16Unit::tiles, .intel = true}), "");
+    const Graph g = gx::graph<gx::LeNet>();
+    const gx::onednn::Device in_fp32(g, {.batch = 2});
+    EXPECT_EQ(in_fp32.warning(), "");
+    const auto cpu = gx::onednn::detail::cpu_bf16();
+    if (cpu.unit == Bf16Unit::none) return;
+    const gx::onednn::Device in_bf16(g, {.batch = 2, .compute = gx::ElementType::bf16});
+    EXPECT_EQ(in_bf16.warning(), bf16_advice(cpu));
 }
 // In a process of its own, in which oneDNN has not looked at the CPU yet.
 TEST(OneDnnOnOtherCpusDeathTest, RefusesBf16WhereOneDnnMayNotUseIt) {

@@ -66,6 +66,8 @@ public:
     void to_canonical(std::span<const float> mine, std::span<float> canonical) const;
     void from_canonical(std::span<const float> canonical, std::span<float> mine) const;
     [[nodiscard]] std::optional<std::string> first_non_finite() const;
+    /// That this CPU computes in fp32 faster than in bf16, which was asked for.
+    [[nodiscard]] const std::string& warning() const { return warning_; }
 
     // ---- beyond the concept -------------------------------------------------------------
     [[nodiscard]] const Counters& counters() const;
@@ -79,6 +81,7 @@ public:
 
 private:
     std::unique_ptr<detail::Execution> execution_;
+    std::string warning_;
 };
 
 static_assert(explain_device<Device>());

@@ -1,13 +1,16 @@
 // onednn::Device's members: each calls the Execution behind it.
 #pragma once
 
+#include <gx/onednn/detail/cpu_bf16.hpp>   // bf16_advice
 #include <gx/onednn/detail/execution.hpp>  // Execution
 #include <gx/onednn/device.hpp>            // the declarations
 
 namespace gx::onednn {
 
 GX_DECL Device::Device(const Graph& graph, DeviceOptions options, Tuning tuning)
-    : execution_(std::make_unique<detail::Execution>(graph, options, tuning)) {}
+    : execution_(std::make_unique<detail::Execution>(graph, options, tuning)),
+      warning_(options.compute == ElementType::bf16 ? detail::bf16_advice(detail::cpu_bf16())
+                                                    : std::string()) {}
 GX_DECL Device::~Device() = default;
 
 GX_DECL ForwardReport Device::forward(const Batch& batch, Mode mode) {
