@@ -3,17 +3,25 @@
 
 #include <gx/onednn/device.hpp>
 
+#include <oneapi/dnnl/dnnl_version.h>  // DNNL_VERSION_MAJOR
+
 #include <algorithm>  // max
 #include <cmath>      // sqrt
 #include <vector>     // data
 
-#include <gx/core/rng.hpp>          // Rng
-#include <gx/model/graph.hpp>       // Graph
-#include <gx/model/init.hpp>        // initial_parameters
-#include <gx/model/layers.hpp>      // Network
-#include <gx/reference/device.hpp>  // the oracle
+#include <gx/core/rng.hpp>            // Rng
+#include <gx/model/graph.hpp>         // Graph
+#include <gx/model/init.hpp>          // initial_parameters
+#include <gx/model/layers.hpp>        // Network
+#include <gx/onednn/detail/simd.hpp>  // cpu_block
+#include <gx/reference/device.hpp>    // the oracle
 
 namespace agreement {
+
+/// Whether oneDNN has kernels by Winograd for this CPU: they need AVX-512, and 3.0 took them out.
+inline bool has_winograd() {
+    return gx::onednn::detail::cpu_block() == 16 && DNNL_VERSION_MAJOR == 2;
+}
 
 /// Its data gradients read copies of weights that are made in passing, in one part or in several.
 struct LargeWeights : gx::Network<gx::ImageShape{3, 4, 4}, 4, gx::Conv<128, 3, 1, 1>, gx::BatchNorm,

@@ -379,8 +379,8 @@ TEST(OneDnnAgreement, ChoosesWinogradByTheTilesOfACall) {
     const auto runs = [&](const char* kernel) {
         return fast.kernels(second).find(kernel) != std::string::npos;
     };
-    const bool has_winograd = gx::onednn::detail::cpu_block() == 16;  // oneDNN's need AVX-512
-    agrees(24);                                                       // 96 tiles
+    const bool has_winograd = agreement::has_winograd();
+    agrees(24);  // 96 tiles
     for (const char* pass : {"forward: jit_wino", "data: jit_wino", "weights: jit_wino"})
         EXPECT_EQ(runs(pass), has_winograd) << fast.kernels(second);
     for (const char* pass : {"forward: jit:", "data: jit:", "weights: jit:"})
@@ -406,8 +406,7 @@ static_assert(least_winograd_tiles(true, 512 * 512, false) == 16);
 TEST(OneDnnAgreement, ChoosesWinogradByTheChannels) {
     const Graph g = gx::graph<TwoTilesWide<16>>();
     const gx::onednn::Device d(g, {.batch = 128}, {.lanes = 1});  // 512 tiles
-    const bool winograd =
-        gx::onednn::detail::cpu_block() == 16 && !gx::onednn::detail::cpu_is_intel();
+    const bool winograd = agreement::has_winograd() && !gx::onednn::detail::cpu_is_intel();
     const std::string kernels = d.kernels(last_convolution(g));
     EXPECT_EQ(kernels.find("wino") != std::string::npos, winograd) << kernels;
 }

@@ -9,35 +9,32 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/memory/aligned_buffer.hpp>   // AlignedBuffer
-#include <gx/core/rng.hpp>                // weights
-#include <gx/onednn/detail/cpu_bf16.hpp>  // cpu_bf16
-#include <gx/onednn/detail/layout.hpp>    // element_offset
+#include <gx/memory/aligned_buffer.hpp>          // AlignedBuffer
+#include <gx/core/rng.hpp>                       // weights
+#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides, element_offset
+#include <gx/onednn/detail/cpu_bf16.hpp>         // cpu_bf16
 
 namespace {
 
 using gx::bf16;
 using gx::onednn::detail::Bf16;
 using gx::onednn::detail::Bf16Unit;
+using gx::onednn::detail::BlockedStrides;
 using gx::onednn::detail::CopyWeights;
 using gx::onednn::detail::element_offset;
 using gx::onednn::detail::PairedLayout;
 
 /// Pairs of dimension `pairs` (0: outputs, 1: inputs), blocks of the other; along the outputs
 /// first.
-dnnl_memory_desc_t paired(int o, int i, int h, int w, int pairs, int block) {
-    dnnl_memory_desc_t d{};
-    d.ndims = 4, d.format_kind = dnnl_blocked, d.data_type = dnnl_bf16;
-    const int dims[] = {o, i, h, w};
-    for (int k = 0; k < 4; ++k) d.dims[k] = d.padded_dims[k] = dims[k];
-    auto& b = d.format_desc.blocking;
-    b.inner_nblks = 3;
-    b.inner_blks[0] = 16, b.inner_blks[1] = block, b.inner_blks[2] = 2;
-    b.inner_idxs[0] = b.inner_idxs[2] = pairs, b.inner_idxs[1] = 1 - pairs;
+BlockedStrides paired(int o, int i, int h, int w, int pairs, int block) {
     const std::int64_t inner = 32 * block, of_i = i / (pairs == 1 ? 32 : block);
-    b.strides[3] = inner, b.strides[2] = inner * w, b.strides[1] = inner * w * h;
-    b.strides[0] = b.strides[1] * of_i;
-    return d;
+    return {.rank = 4,
+            .inner_count = 3,
+            .bf16 = true,
+            .dims = {o, i, h, w},
+            .strides = {inner * w * h * of_i, inner * w * h, inner * w, inner},
+            .inner_sizes = {16, block, 2},
+            .inner_dims = {pairs, 1 - pairs, pairs}};
 }
 
 RC_GTEST_PROP(CopyWeights, PutsEachNumberWhereTheDescriptorSays, (std::uint64_t seed)) {
@@ -51,7 +48,7 @@ RC_GTEST_PROP(CopyWeights, PutsEachNumberWhereTheDescriptorSays, (std::uint64_t 
     const gx::Rng random(seed, "weights");
     std::vector<float> weights;
     for (std::size_t n = 0; n < count; ++n) weights.push_back(random.normal(n));
-    const dnnl_memory_desc_t descs[] = {paired(o, i, h, w, 1, *rc::gen::element(16, 32, 64)),
+    const BlockedStrides blockings[] = {paired(o, i, h, w, 1, *rc::gen::element(16, 32, 64)),
                                         paired(o, i, h, w, 0, *rc::gen::element(16, 32, 64))};
     gx::AlignedBuffer<Bf16> buffers[] = {gx::AlignedBuffer<Bf16>(static_cast<std::int64_t>(count)),
                                          gx::AlignedBuffer<Bf16>(static_cast<std::int64_t>(count))};
@@ -65,7 +62,7 @@ RC_GTEST_PROP(CopyWeights, PutsEachNumberWhereTheDescriptorSays, (std::uint64_t 
                            .layouts = {},
                            .to = {}};
     for (int k = 0; k < 2; ++k) {
-        args.layouts[k] = PairedLayout::of(descs[k]);
+        args.layouts[k] = PairedLayout::of(blockings[k]);
         RC_ASSERT(args.layouts[k].block > 0);
         args.to[k] = copies[k].data();
     }
@@ -78,28 +75,29 @@ RC_GTEST_PROP(CopyWeights, PutsEachNumberWhereTheDescriptorSays, (std::uint64_t 
                     const auto from =
                         static_cast<std::size_t>((row * h * w + y * w + x) * columns + column);
                     for (int k = 0; k < 2; ++k)
-                        RC_ASSERT(copies[k][static_cast<std::size_t>(element_offset(
-                                      descs[k], {a, b, y, x, 0}))] == bf16::encode(weights[from]));
+                        RC_ASSERT(copies[k][static_cast<std::size_t>(
+                                      element_offset(blockings[k], {a, b, y, x, 0}))] ==
+                                  bf16::encode(weights[from]));
                 }
 }
 TEST(PairedLayout, RefusesOtherLayouts) {
-    dnnl_memory_desc_t d = paired(64, 64, 3, 3, 1, 64);
+    BlockedStrides d = paired(64, 64, 3, 3, 1, 64);
     EXPECT_EQ(PairedLayout::of(d).block, 64);
     EXPECT_TRUE(PairedLayout::of(d).pairs_of_inputs);
     EXPECT_FALSE(PairedLayout::of(paired(64, 64, 3, 3, 0, 16)).pairs_of_inputs);
-    d.data_type = dnnl_f32;
+    d.bf16 = false;
     EXPECT_EQ(PairedLayout::of(d).block, 0);
     d = paired(64, 64, 3, 3, 1, 64);
-    d.format_desc.blocking.inner_blks[0] = 8;
+    d.inner_sizes[0] = 8;
     EXPECT_EQ(PairedLayout::of(d).block, 0);
     d = paired(64, 64, 3, 3, 1, 64);
     d.dims[0] = 60;  // padded
     EXPECT_EQ(PairedLayout::of(d).block, 0);
     d = paired(64, 64, 3, 3, 1, 64);
-    d.extra.flags = 1;
+    d.offset = 16;
     EXPECT_EQ(PairedLayout::of(d).block, 0);
     d = paired(64, 64, 3, 3, 1, 64);
-    d.format_desc.blocking.inner_nblks = 2;
+    d.inner_count = 2;
     EXPECT_EQ(PairedLayout::of(d).block, 0);
 }
 

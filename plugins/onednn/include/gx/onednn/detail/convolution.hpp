@@ -11,7 +11,9 @@
 
 #include <gx/core/cold.hpp>                                  // GX_COLD
 #include <gx/core/trivial_vector.hpp>                        // offsets
+#include <gx/onednn/detail/blocked_strides.hpp>              // element_offset
 #include <gx/onednn/detail/cpu_bf16.hpp>                     // cpu_bf16
+#include <gx/onednn/detail/desc.hpp>                         // Desc, plan_convolution
 #include <gx/onednn/detail/tiles/few_channels_gradient.hpp>  // FewChannelsWeightGradient
 #include <gx/onednn/detail/gradients.hpp>                    // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>                       // Layout
@@ -86,7 +88,7 @@ public:
         bool winograd = false;  ///< where oneDNN has such a kernel and it is the faster one
         ElementType type = ElementType::fp32;
     };
-    enum class Pass : unsigned char { forward, data, weights };
+    using Pass = detail::Pass;
 
     GX_COLD Convolution(Shape shape, int images, Lanes& lanes)
         : shape_(shape),
@@ -98,7 +100,7 @@ public:
         weights_ = forward_.desc = any_weights(shape.type);
         const Plan plan = expect_planned(make(Pass::forward, images, dnnl_convolution_direct));
         forward_.desc = desc_of(plan, dnnl_query_weights_md);
-        GX_EXPECT(forward_.desc.format_kind == dnnl_blocked && forward_.desc.extra.flags == 0,
+        GX_EXPECT(forward_.desc.strides().rank > 0,
                   "oneDNN chose weights that only its inference reads");
         weights_ = forward_.desc;
         shape_.winograd = shape.winograd &&
@@ -123,7 +125,7 @@ public:
     [[nodiscard]] std::int64_t copied_floats() const {
         return forward_.values.size() + data_.values.size() + bias_copy_.size();
     }
-    [[nodiscard]] std::int64_t weight_floats() const { return floats_of(weights_); }
+    [[nodiscard]] std::int64_t weight_floats() const { return weights_.floats(); }
     /// Of element (o, i, h, w) of the graph's weight: o over all groups, i within one.
     [[nodiscard]] std::int64_t weight_index(int o, int i, int h, int w) const {
         return joined_index(o, o / group_out_ % joined_ * group_in_ + i, h, w);
@@ -238,7 +240,7 @@ private:
         OwnedList<Call> reorder{};  // one, or none
 
         GX_COLD void allocate(const Desc& from, Lanes& lanes) {
-            values = Memory(floats_of(desc));
+            values = Memory(desc.floats());
             using Arguments = std::initializer_list<Call::Argument>;
             reorder.add(plan_reorder(from, desc), lanes,
                         Arguments{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, desc}});
@@ -264,9 +266,9 @@ private:
         if (by_tiles_) {
             const bool rows_of_x = !few_channels_ && TileWeightGradient::rows_of_x(
                                                          shape_.in, shape_.out, shape_.window);
-            weights_ = describe({shape_.out.channels(), shape_.in.channels(), shape_.window.height,
-                                 shape_.window.width},
-                                rows_of_x ? dnnl_ihwo : dnnl_ohwi, ElementType::fp32);
+            weights_ = Desc({shape_.out.channels(), shape_.in.channels(), shape_.window.height,
+                             shape_.window.width},
+                            rows_of_x ? dnnl_ihwo : dnnl_ohwi, ElementType::fp32);
         } else {
             weights_ = any_weights(ElementType::fp32);
             weights_ = desc_of(expect_planned(make(Pass::weights, images, dnnl_convolution_direct)),
@@ -284,12 +286,12 @@ private:
                    .columns = shape_.in.channels(),
                    .width = shape_.window.width,
                    .rows_of_x = TileWeightGradient::rows_of_x(shape_.in, shape_.out, shape_.window),
-                   .layouts = {PairedLayout::of(forward_.desc), {}},
+                   .layouts = {PairedLayout::of(forward_.desc.strides()), {}},
                    .to = {reinterpret_cast<Bf16*>(forward_.values.data()), nullptr}};
         if (copies_.rows_of_x) std::swap(copies_.rows, copies_.columns);
         bool known = copies_.layouts[0].block > 0;
         if (data_.values.size() > 0) {
-            copies_.layouts[1] = PairedLayout::of(data_.desc);
+            copies_.layouts[1] = PairedLayout::of(data_.desc.strides());
             copies_.to[1] = reinterpret_cast<Bf16*>(data_.values.data());
             known = known && copies_.layouts[1].block > 0;
         }
@@ -356,9 +358,9 @@ private:
     }
     /// Of output o over all groups and input i within the groups that it is joined with.
     [[nodiscard]] std::int64_t joined_index(int o, int i, int h, int w) const {
-        if (shape_.groups == 1) return element_offset(weights_, {o, i, h, w, 0});
+        if (shape_.groups == 1) return element_offset(weights_.strides(), {o, i, h, w, 0});
         const int outputs = joined_ * group_out_;
-        return element_offset(weights_, {o / outputs, o % outputs, i, h, w});
+        return element_offset(weights_.strides(), {o / outputs, o % outputs, i, h, w});
     }
     /// Weights between groups that were joined: their gradient is no part of the network's.
     GX_COLD void find_zeros() {
@@ -380,19 +382,18 @@ private:
                          : l.channels_last ? dnnl_nhwc
                          : l.block == 16   ? dnnl_nChw16c
                                            : dnnl_nChw8c;
-        return describe({images, channels(l) / parts, l.shape.height, l.shape.width}, tag,
-                        shape_.type);
+        return Desc({images, channels(l) / parts, l.shape.height, l.shape.width}, tag, shape_.type);
     }
     GX_COLD [[nodiscard]] Desc any_weights(ElementType type) const {
         const Window& w = shape_.window;
         const int o = channels(shape_.out), i = channels(shape_.in), g = shape_.groups;
-        if (g == 1) return describe({o, i, w.height, w.width}, dnnl_format_tag_any, type);
-        return describe({g, o / g, i / g, w.height, w.width}, dnnl_format_tag_any, type);
+        if (g == 1) return Desc({o, i, w.height, w.width}, dnnl_format_tag_any, type);
+        return Desc({g, o / g, i / g, w.height, w.width}, dnnl_format_tag_any, type);
     }
     /// Of a pass: the bias is as the weights are, its gradient fp32.
     GX_COLD [[nodiscard]] Desc of_bias(Pass pass) const {
-        return describe({channels(shape_.out)}, dnnl_x,
-                        pass == Pass::forward ? shape_.type : ElementType::fp32);
+        return Desc({channels(shape_.out)}, dnnl_x,
+                    pass == Pass::forward ? shape_.type : ElementType::fp32);
     }
 
     /// The kernel for a pass, or none if oneDNN has none for this shape.
@@ -407,34 +408,18 @@ private:
         const Window& window = shape_.window;
         of_pixels_read = of_pixels_read || (pass == Pass::data && skips_pixels());
         const int stride = of_pixels_read ? 1 : window.stride;
-        const dnnl_dims_t strides = {stride, stride};
-        const dnnl_dims_t padding = {window.pad_height, window.pad_width};
         const Desc in = activations(of_pixels_read ? pixels_read() : shape_.in, images),
                    out = activations(shape_.out, images, parts);
         const Desc bias_desc = of_bias(pass);
-        dnnl_convolution_desc_t kernel;
-        dnnl_status_t status = dnnl_success;
         Plan hint;
-        if (pass == Pass::forward) {
-            status = dnnl_convolution_forward_desc_init(&kernel, dnnl_forward_training, algorithm,
-                                                        &in, &w, shape_.bias ? &bias_desc : nullptr,
-                                                        &out, strides, padding, padding);
-        } else {
+        if (pass != Pass::forward) {
             hint = make(Pass::forward, images, dnnl_convolution_direct,
                         in_bf16() ? forward_.desc : w, of_pixels_read, parts);
             if (hint.get() == nullptr) return {};
-            status = pass == Pass::data
-                         ? dnnl_convolution_backward_data_desc_init(&kernel, algorithm, &in, &w,
-                                                                    &out, strides, padding, padding)
-                         : dnnl_convolution_backward_weights_desc_init(
-                               &kernel, algorithm, &in, &w, shape_.bias ? &bias_desc : nullptr,
-                               &out, strides, padding, padding);
         }
-        dnnl_primitive_desc_t made = nullptr;
-        if (status == dnnl_success)
-            status =
-                dnnl_primitive_desc_create(&made, &kernel, user_scratch(), engine(), hint.get());
-        return status == dnnl_success ? Plan(made) : Plan();
+        return plan_convolution(
+            pass, algorithm, {in, w, shape_.bias ? &bias_desc : nullptr, out},
+            {.strides = {stride, stride}, .padding = {window.pad_height, window.pad_width}}, hint);
     }
     GX_COLD [[nodiscard]] static Plan expect_planned(Plan plan) {
         expect(plan.get() != nullptr ? dnnl_success : dnnl_unimplemented,
@@ -456,9 +441,7 @@ private:
     /// In how many parts of the output channels `plan`, a gradient of the weights by Winograd, is
     /// worked out; it becomes that of one part.
     GX_COLD [[nodiscard]] int plan_parts(int images, Plan& plan) const {
-        const auto scratch_bytes = [&] {
-            return dnnl_memory_desc_get_size(&desc_of(plan, dnnl_query_scratchpad_md));
-        };
+        const auto scratch_bytes = [&] { return desc_of(plan, dnnl_query_scratchpad_md).bytes(); };
         int parts = 1;
         while (scratch_bytes() > most_winograd_scratch_bytes) {
             const int outputs = channels(shape_.out) / (2 * parts);
@@ -466,7 +449,7 @@ private:
                 outputs * 2 * parts != channels(shape_.out))
                 break;
             const Desc w = weights_of_part(2 * parts);
-            if (w.ndims == 0) break;
+            if (w.get() == nullptr) break;
             Plan half = make(Pass::weights, images, dnnl_convolution_winograd, w, false, 2 * parts);
             if (half.get() == nullptr) break;
             plan = std::move(half), parts *= 2;
@@ -476,13 +459,11 @@ private:
     /// Of the first of equal parts of the output channels, or none unless each part's weights lie
     /// together.
     GX_COLD [[nodiscard]] Desc weights_of_part(int parts) const {
-        Desc w = weights_;
         const int outputs = channels(shape_.out) / parts;
         if (shape_.groups * joined_ != 1 || shape_.bias || shape_.out.block == 1 ||
-            element_offset(weights_, {outputs, 0, 0, 0, 0}) != weight_floats() / parts)
+            element_offset(weights_.strides(), {outputs, 0, 0, 0, 0}) != weight_floats() / parts)
             return {};
-        w.dims[0] = w.padded_dims[0] = outputs;
-        return w;
+        return weights_.first(outputs);
     }
     /// Winograd reads the parameters' own; a direct kernel what one wanted the first time.
     GX_COLD [[nodiscard]] Desc data_weights(dnnl_alg_kind_t algorithm) const {
@@ -492,7 +473,7 @@ private:
     GX_COLD void choose_data_weights(const Plan& plan) {
         data_.desc = desc_of(plan, dnnl_query_weights_md);
         chose_data_weights_ = true;
-        if (dnnl_memory_desc_equal(&data_.desc, &forward_.desc) != 0) return;
+        if (data_.desc == forward_.desc) return;
         if (copies_in_passing) return passing_.plan(weights_, data_.desc, lanes_);
         data_.allocate(weights_, lanes_);
         data_.refresh(weight, 0);
@@ -502,12 +483,12 @@ private:
             return new Call(plan, lanes_, arguments);
         };
         const Desc bias_desc = of_bias(pass);
-        const Desc& w = pass == Pass::data      ? desc_of(plan, dnnl_query_weights_md)
-                        : pass == Pass::forward ? forward_.desc
-                                                : desc_of(plan, dnnl_query_diff_weights_md);
-        const Desc& in =
+        const Desc w = pass == Pass::data      ? desc_of(plan, dnnl_query_weights_md)
+                       : pass == Pass::forward ? forward_.desc
+                                               : desc_of(plan, dnnl_query_diff_weights_md);
+        const Desc in =
             desc_of(plan, pass == Pass::data ? dnnl_query_diff_src_md : dnnl_query_src_md);
-        const Desc& out =
+        const Desc out =
             desc_of(plan, pass == Pass::forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md);
         switch (pass) {
             case Pass::data:

@@ -1,9 +1,6 @@
 // layout: where an element of an image, or of a weight, lies in the blocked layouts.
 #pragma once
 
-#include <oneapi/dnnl/dnnl_types.h>  // dnnl_memory_desc_t
-
-#include <array>    // positions
 #include <cstdint>  // int64_t
 
 #include <gx/model/graph.hpp>         // ImageShape
@@ -46,23 +43,5 @@ struct Layout {
                 .pixel_stride = channels_last ? channels() : block};
     }
 };
-
-/// Where `position` lies in memory described by a blocked oneDNN descriptor.
-/// Source: oneDNN 2.6 developer guide, "Memory formats": strides count blocks, inner blocks are
-///         laid out in their order, the last one fastest.
-[[nodiscard]] inline std::int64_t element_offset(const dnnl_memory_desc_t& d,
-                                                 std::array<std::int64_t, 5> position) {
-    const auto& blocking = d.format_desc.blocking;
-    std::int64_t offset = d.offset0, stride = 1;
-    for (int b = blocking.inner_nblks - 1; b >= 0; --b) {
-        auto& p = position[static_cast<std::size_t>(blocking.inner_idxs[b])];
-        offset += p % blocking.inner_blks[b] * stride;
-        p /= blocking.inner_blks[b];
-        stride *= blocking.inner_blks[b];
-    }
-    for (int i = 0; i < d.ndims; ++i)
-        offset += position[static_cast<std::size_t>(i)] * blocking.strides[i];
-    return offset;
-}
 
 }  // namespace gx::onednn::detail

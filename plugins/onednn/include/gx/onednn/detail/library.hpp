@@ -1,5 +1,4 @@
-// library: oneDNN's C interface with owners and errors, and a primitive with its arguments for each
-// lane. The C++ interface of oneDNN takes a second to compile.
+// library: a primitive of oneDNN with its arguments for each lane, and what the calls of a lane share.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>  // primitives
@@ -7,98 +6,16 @@
 #include <cstdint>           // int64_t
 #include <cstring>           // memset
 #include <initializer_list>  // arguments
-#include <string>            // errors
-#include <utility>           // swap
 
 #include <gx/core/cold.hpp>                 // GX_COLD
 #include <gx/core/contract.hpp>             // GX_EXPECT
-#include <gx/core/element.hpp>              // ElementType
-#include <gx/core/error.hpp>                // Error
 #include <gx/core/trivial_vector.hpp>       // a set of arguments for each lane
+#include <gx/onednn/detail/desc.hpp>        // Desc
+#include <gx/onednn/detail/handles.hpp>     // Plan, Primitive, Stream
 #include <gx/onednn/detail/memory.hpp>      // Memory
 #include <gx/onednn/detail/owned_list.hpp>  // lanes
 
 namespace gx::onednn::detail {
-
-/// A call of oneDNN that failed.
-class LibraryError : public Error {
-public:
-    using Error::Error;
-};
-
-/// Errors: LibraryError if `status` is not success, as in "could not create a stream".
-inline void expect(dnnl_status_t status, const char* what) {
-    if (status != dnnl_success) throw LibraryError(std::string("could not ") + what);
-}
-
-/// Owner of one of oneDNN's objects, or of none.
-template <class Object, dnnl_status_t (*destroy)(Object)>
-class Owned {
-public:
-    Owned() = default;
-    explicit Owned(Object object) : object_(object) {}
-    Owned(Owned&& o) noexcept { std::swap(object_, o.object_); }
-    Owned& operator=(Owned&& o) noexcept {
-        std::swap(object_, o.object_);
-        return *this;
-    }
-    ~Owned() {
-        if (object_ != nullptr) destroy(object_);
-    }
-    [[nodiscard]] Object get() const { return object_; }
-
-private:
-    Object object_ = nullptr;
-};
-using Engine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
-using Stream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
-using Attributes = Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>;
-using Plan = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
-using Primitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
-using Desc = dnnl_memory_desc_t;
-
-[[nodiscard]] inline dnnl_engine_t engine() {
-    static const Engine one([] {
-        dnnl_engine_t made = nullptr;
-        expect(dnnl_engine_create(&made, dnnl_cpu, 0), "create an engine");
-        return made;
-    }());
-    return one.get();
-}
-[[nodiscard]] inline Stream new_stream() {
-    dnnl_stream_t made = nullptr;
-    expect(dnnl_stream_create(&made, engine(), dnnl_stream_default_flags), "create a stream");
-    return Stream(made);
-}
-
-/// Attributes with a scratchpad of ours, so that executing a primitive allocates nothing.
-GX_COLD [[nodiscard]] inline dnnl_primitive_attr_t user_scratch() {
-    static const Attributes one([] {
-        dnnl_primitive_attr_t made = nullptr;
-        expect(dnnl_primitive_attr_create(&made), "create primitive attributes");
-        expect(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user),
-               "set the scratchpad mode");
-        return made;
-    }());
-    return one.get();
-}
-
-/// Of an array; strides are those of `tag`, or a primitive's choice for `any`.
-GX_COLD [[nodiscard]] inline Desc describe(std::initializer_list<dnnl_dim_t> dims,
-                                           dnnl_format_tag_t tag, ElementType type) {
-    Desc d{};
-    const auto of = type == ElementType::bf16 ? dnnl_bf16 : dnnl_f32;
-    expect(dnnl_memory_desc_init_by_tag(&d, static_cast<int>(dims.size()), dims.begin(), of, tag),
-           "describe an array");
-    return d;
-}
-[[nodiscard]] inline const Desc& desc_of(const Plan& plan, dnnl_query_t which) {
-    return *dnnl_primitive_desc_query_md(plan.get(), which, 0);
-}
-/// The floats that hold an array, of whichever type its numbers are.
-[[nodiscard]] inline std::int64_t floats_of(const Desc& d) {
-    return static_cast<std::int64_t>((dnnl_memory_desc_get_size(&d) + 3) / sizeof(float));
-}
 
 /// State that the calls of one lane share: a stream and scratch memory.
 struct Lane {
@@ -147,8 +64,8 @@ public:
         dnnl_primitive_t made = nullptr;
         expect(dnnl_primitive_create(&made, plan.get()), "create a primitive");
         primitive_ = Primitive(made);
-        const Desc& scratch = desc_of(plan, dnnl_query_scratchpad_md);
-        scratch_bytes_ = dnnl_memory_desc_get_size(&scratch);
+        const Desc scratch = desc_of(plan, dnnl_query_scratchpad_md);
+        scratch_bytes_ = scratch.bytes();
         lanes.reserve_scratch(scratch_bytes_);
         for (int lane = 0; lane < lanes.count(); ++lane) {
             for (const Argument& a : arguments) add(a.which, a.desc);
@@ -185,7 +102,7 @@ private:
     };
     GX_COLD void add(int which, const Desc& desc) {
         dnnl_memory_t made = nullptr;
-        expect(dnnl_memory_create(&made, &desc, engine(), DNNL_MEMORY_NONE),
+        expect(dnnl_memory_create(&made, desc.get(), engine(), DNNL_MEMORY_NONE),
                "create a memory object");
         arguments_.list.push_back({which, made});
     }

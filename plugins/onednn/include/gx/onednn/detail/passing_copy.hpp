@@ -5,22 +5,14 @@
 #include <cstdint>           // int64_t
 #include <initializer_list>  // initializer_list
 
-#include <gx/core/cold.hpp>                 // GX_COLD
-#include <gx/onednn/detail/layout.hpp>      // element_offset
-#include <gx/onednn/detail/library.hpp>     // Call, Lanes, Plan
-#include <gx/onednn/detail/owned_list.hpp>  // OwnedList
-#include <gx/onednn/detail/program.hpp>     // share_begin
+#include <gx/core/cold.hpp>                      // GX_COLD
+#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides, element_offset
+#include <gx/onednn/detail/desc.hpp>             // Desc, plan_reorder
+#include <gx/onednn/detail/library.hpp>          // Call, Lanes
+#include <gx/onednn/detail/owned_list.hpp>       // OwnedList
+#include <gx/onednn/detail/program.hpp>          // share_begin
 
 namespace gx::onednn::detail {
-
-/// A reorder of weights, to another layout or type, in one primitive.
-GX_COLD [[nodiscard]] inline Plan plan_reorder(const Desc& from, const Desc& to) {
-    dnnl_primitive_desc_t made = nullptr;
-    expect(
-        dnnl_reorder_primitive_desc_create(&made, &from, engine(), &to, engine(), user_scratch()),
-        "create a primitive descriptor for a reorder");
-    return Plan(made);
-}
 
 /// Weights (outputs, ...) that the lanes bring into Lanes::copy together, each a share of the
 /// outputs, just before the pass that reads them.
@@ -30,25 +22,19 @@ public:
 
     GX_COLD void plan(const Desc& from, const Desc& to, Lanes& lanes) {
         lanes_ = &lanes;
-        Desc part_from{}, part_to{};
-        const dnnl_dim_t outputs = from.dims[0];
-        const dnnl_dim_t each = outputs % outputs_at_once == 0 ? outputs_at_once : outputs;
+        const std::int64_t outputs = from.strides().dims[0];
+        const std::int64_t each = outputs % outputs_at_once == 0 ? outputs_at_once : outputs;
         parts_ = static_cast<int>(outputs / each);
-        for (const auto& [part, all] : {Pair{&part_from, &from}, Pair{&part_to, &to}}) {
-            dnnl_dims_t dims{}, first{};
-            for (int d = 0; d < all->ndims; ++d) dims[d] = all->dims[d];
-            dims[0] = each;
-            expect(dnnl_memory_desc_init_submemory(part, all, dims, first),
-                   "describe a part of an array");
-        }
-        from_step_ = element_offset(from, {each, 0, 0, 0, 0}) - element_offset(from, {});
-        const std::int64_t to_step =
-            element_offset(to, {each, 0, 0, 0, 0}) - element_offset(to, {});
-        to_step_ = to_step * static_cast<std::int64_t>(dnnl_data_type_size(to.data_type));
+        const Desc part_from = from.first(each), part_to = to.first(each);
+        const auto step = [each](const BlockedStrides& b) {
+            return element_offset(b, {each, 0, 0, 0, 0}) - element_offset(b, {});
+        };
+        from_step_ = step(from.strides());
+        to_step_ = step(to.strides()) * (to.strides().bf16 ? 2 : 4);
         using Arguments = std::initializer_list<Call::Argument>;
         reorder_.add(plan_reorder(part_from, part_to), lanes,
                      Arguments{{DNNL_ARG_FROM, part_from}, {DNNL_ARG_TO, part_to}});
-        lanes.reserve_copy(floats_of(to));
+        lanes.reserve_copy(to.floats());
     }
     [[nodiscard]] bool planned() const { return reorder_.count() > 0; }
     [[nodiscard]] const void* data() const { return lanes_->copy.data(); }
@@ -61,10 +47,6 @@ public:
     }
 
 private:
-    struct Pair {
-        Desc* part;
-        const Desc* all;
-    };
     Lanes* lanes_ = nullptr;
     OwnedList<Call> reorder_{};  // one, of a part, or none
     int parts_ = 0;

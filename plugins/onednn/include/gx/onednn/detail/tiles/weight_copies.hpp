@@ -1,14 +1,13 @@
 // weight_copies: weights rounded to bf16, in the layouts that oneDNN's kernels for AMX read.
 #pragma once
 
-#include <oneapi/dnnl/dnnl_types.h>  // dnnl_memory_desc_t
-
 #include <cstdint>  // int64_t
 
-#include <gx/core/cold.hpp>                    // GX_COLD
-#include <gx/onednn/detail/numbers.hpp>        // Bf16
-#include <gx/onednn/detail/simd.hpp>           // run_kernel
-#include <gx/onednn/detail/tiles/packing.hpp>  // interleave_pairs, interleave_fours
+#include <gx/core/cold.hpp>                      // GX_COLD
+#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides
+#include <gx/onednn/detail/numbers.hpp>          // Bf16
+#include <gx/onednn/detail/simd.hpp>             // run_kernel
+#include <gx/onednn/detail/tiles/packing.hpp>    // interleave_pairs, interleave_fours
 
 namespace gx::onednn::detail {
 
@@ -19,19 +18,16 @@ struct PairedLayout {
     int block = 0;                 ///< channels of the other side; 0: another layout
     std::int64_t outer[4] = {};    ///< numbers from one block to the next, along o, i, h, w
 
-    GX_COLD [[nodiscard]] static PairedLayout of(const dnnl_memory_desc_t& d) {
-        const auto& b = d.format_desc.blocking;
+    GX_COLD [[nodiscard]] static PairedLayout of(const BlockedStrides& b) {
         PairedLayout l;
-        if (d.ndims != 4 || d.format_kind != dnnl_blocked || d.data_type != dnnl_bf16 ||
-            d.offset0 != 0 || d.extra.flags != 0 || b.inner_nblks != 3)
-            return l;
-        const auto pairs = b.inner_idxs[0], other = b.inner_idxs[1];
-        const bool in_pairs = b.inner_idxs[2] == pairs && pairs + other == 1 &&
-                              b.inner_blks[0] == 16 && b.inner_blks[2] == 2 &&
-                              b.inner_blks[1] % 16 == 0;
-        if (!in_pairs || d.dims[pairs] % 32 != 0 || d.dims[other] % b.inner_blks[1] != 0) return l;
+        if (b.rank != 4 || !b.bf16 || b.offset != 0 || b.inner_count != 3) return l;
+        const auto pairs = b.inner_dims[0], other = b.inner_dims[1];
+        const bool in_pairs = b.inner_dims[2] == pairs && pairs + other == 1 &&
+                              b.inner_sizes[0] == 16 && b.inner_sizes[2] == 2 &&
+                              b.inner_sizes[1] % 16 == 0;
+        if (!in_pairs || b.dims[pairs] % 32 != 0 || b.dims[other] % b.inner_sizes[1] != 0) return l;
         l.pairs_of_inputs = pairs == 1;
-        l.block = static_cast<int>(b.inner_blks[1]);
+        l.block = static_cast<int>(b.inner_sizes[1]);
         for (int k = 0; k < 4; ++k) l.outer[k] = b.strides[k];
         return l;
     }
