@@ -25,7 +25,8 @@ TEST(Linear, GradientsByHand) {
     const Values weight{7, 8};
     Tensor dx(2, {2, 1, 1});
     Values dweight(2), dbias(1);
-    multiply_backward(weight.data(), x.read(), dy.read(), dx.write(), dweight.data(), dbias.data());
+    multiply_backward(weight.data(), x.read(), dy.read(), dx.write(), dweight.data());
+    bias_backward(dy.read(), dbias.data());
     EXPECT_EQ(dx.values, (Values{7, 8, 70, 80}));
     EXPECT_EQ(dweight, (Values{31, 42}));
     EXPECT_EQ(dbias, (Values{11}));
@@ -42,16 +43,14 @@ RC_GTEST_PROP(Linear, EqualsAOneByOneConvolution, (std::uint64_t seed)) {
     const gx::reference::Kernel kernel{weight.data(), bias.data(), gx::Window::square(1), 1};
     da.values.assign(da.values.size(), 0);
     db.values = da.values;
-    Values weight_a(weight.size()), weight_b = weight_a, bias_a(bias.size()), bias_b = bias_a;
+    Values weight_a(weight.size()), weight_b = weight_a;
     multiply(weight.data(), bias.data(), x.read(), a.write());
     convolve(kernel, x.read(), b.write());
     RC_ASSERT(a.values == b.values);
-    multiply_backward(weight.data(), x.read(), dy.read(), da.write(), weight_a.data(),
-                      bias_a.data());
-    convolve_backward(kernel, x.read(), dy.read(), db.write(), weight_b.data(), bias_b.data());
+    multiply_backward(weight.data(), x.read(), dy.read(), da.write(), weight_a.data());
+    convolve_backward(kernel, x.read(), dy.read(), db.write(), weight_b.data());
     RC_ASSERT(da.values == db.values);
     RC_ASSERT(weight_a == weight_b);
-    RC_ASSERT(bias_a == bias_b);
 }
 
 }  // namespace

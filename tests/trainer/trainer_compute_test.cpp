@@ -18,6 +18,7 @@
 #include <gx/reducer/multi_ring.hpp>              // MultiRing
 #include <gx/reducer/ring.hpp>                    // Ring
 #include <gx/sharded/reducer.hpp>                 // Sharded: parameters that come from other ranks
+#include <gx/sim/catalog/find_gpu.hpp>            // find_gpu
 #include <gx/sim/catalog/simple_clusters.hpp>     // ethernet_10g
 #include <gx/sim/world/cluster.hpp>               // Cluster
 #include <gx/sim/world/device.hpp>                // Device
@@ -71,6 +72,9 @@ static_assert(std::same_as<detail::trainer::compute_of<AdamW>, Compute<fp32>>);
 
 // Worlds in which a device is another's compute as that does.
 static_assert(computes_in<SimDevice, bf16> && computes_in<FarDevice, fp16>);
+static_assert(computes_in<SimDevice, tf32> && computes_in<FarDevice, tf32> &&
+              !computes_in<onednn::Device, tf32>);
+static_assert(!scales<Ring<fp32>, Compute<tf32>>, "it has the exponents of fp32");
 struct NoHalves : onednn::Device {
     using Device::Device;
     template <class E>
@@ -88,6 +92,7 @@ TEST(ComputeOfATrainer, IsInItsNameUnlessItIsTheDefault) {
     EXPECT_EQ(Plain<Compute<bf16>>::name(), "Trainer<Mlp, Ring<fp32>, Constant, Compute<bf16>>");
     EXPECT_EQ((Plain<Compute<fp16>>::name()), "Trainer<Mlp, Ring<fp32>, Constant, Compute<fp16>>")
         << "its loss scale follows from it";
+    EXPECT_EQ(Plain<Compute<tf32>>::name(), "Trainer<Mlp, Ring<fp32>, Constant, Compute<tf32>>");
     EXPECT_EQ((Plain<ContinueOnSurvivors, Compute<fp16>, AdamW, StaticLossScale>::name()),
               "Trainer<Mlp, Ring<fp32>, Constant, AdamW, StaticLossScale, Compute<fp16>, "
               "ContinueOnSurvivors>");
@@ -117,6 +122,21 @@ TYPED_TEST(ComputeInEveryWorld, BitsAreTheSame) {
     EXPECT_LT(a.epochs.back().train_loss, a.epochs.front().train_loss);
     EXPECT_EQ(a.composition, TypeParam::name());
     EXPECT_TRUE(holds(to_json(a), a.composition, "Compute<"));
+}
+TEST(ComputeInTf32, BitsAreTheSameInEveryWorld) {
+    const Split data = images();
+    const Plain<Compute<tf32>> trainer({.batch = 4, .epochs = 2, .seed = 3});
+    auto wall = threads(3);
+    const RunRecord a = trainer.train(wall, data);
+    sim::ClusterSpec spec = sim::ethernet_10g(3);
+    spec.machine.gpu = sim::find_gpu("A100");
+    Cluster virtual_time(spec, {.compute = sim::Precision::tf32});
+    expect_same_learning(trainer.train(virtual_time, data), a);
+    Far far({{3, 1}, 1, QueueProgress::random});
+    expect_same_learning(trainer.train(far, data), a);
+    const RunRecord exact = Plain<>({.batch = 4, .epochs = 2, .seed = 3}).train(wall, data);
+    EXPECT_NE(a.weights_hash, exact.weights_hash);
+    EXPECT_NEAR(a.epochs.back().train_loss, exact.epochs.back().train_loss, 0.01);
 }
 TEST(ComputeInOneWorld, BitsDifferBetweenElements) {
     const Split data = images();
@@ -266,6 +286,11 @@ TEST(ComputeSimulated, IsTimedInMixedPrecisionOrRefused) {
                       "devices compute in bf16, and this cluster times kernels in fp32. Fix: "
                       "ClusterOptions{.compute = sim::Precision::mixed}"));
     EXPECT_TRUE(holds(run(Plain<Compute<fp16>>(), Precision::tf32), "compute in fp16", "in tf32"));
+    EXPECT_TRUE(holds(run(Plain<Compute<tf32>>(), Precision::mixed),
+                      "devices compute in tf32, and this cluster times kernels in mixed. Fix: "
+                      "ClusterOptions{.compute = sim::Precision::tf32}"));
+    EXPECT_TRUE(holds(run(Plain<Compute<tf32>>(), Precision::tf32), "V100",
+                      "has no tensor cores for tf32, which begins with Ampere"));
     for (const Precision timed : {Precision::fp32, Precision::mixed, Precision::tf32})
         EXPECT_EQ(run(Plain<>(), timed), "no error") << "only the clock knows";
 }

@@ -121,9 +121,10 @@ struct DeviceOptions {
     std::uint64_t seed = 0;  ///< of dropout
     int rank = 0;            ///< dropout differs between ranks
     UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
-    ElementType compute = ElementType::fp32;  ///< Trainer's Compute<E>; see computes_in
-    int phase = 0;    ///< of the run; simulated devices may time another graph for each
-    int at_once = 1;  ///< devices that this process computes on at once: they share its cores
+    ElementType compute = ElementType::fp32;  ///< of Trainer's Compute<E>; see computes_in
+    bool tf32 = false;  ///< Compute<tf32>: products read numbers of fp32 as tf32 has them
+    int phase = 0;      ///< of the run; simulated devices may time another graph for each
+    int at_once = 1;    ///< devices that this process computes on at once: they share its cores
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.
@@ -195,7 +196,7 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// be E; absent means fp32 only. In fp16 or bf16 the tensors that gx/model/compute.hpp lists hold
 /// values of E, parameters() stay fp32, update() and receive() refresh the copy in E, and backward
 /// multiplies by `scale` before the gradient of the logits is rounded, so that a loss scale reaches
-/// every gradient in E.
+/// every gradient in E. Of tf32, DeviceOptions::tf32 tells it.
 ///
 /// Optional: vector<float> logits() const, those of the last forward, before the next backward, of
 /// shape (count, classes); Predictor and Features read them.

@@ -33,6 +33,18 @@ struct bf16 {
     [[nodiscard]] static constexpr float decode(storage bits);
 };
 
+/// How tensor cores read fp32 (Ampere and later): with 11 bits of significand and all exponents.
+/// Numbers stay fp32 in memory, so it is no Element.
+struct tf32 {
+    static constexpr std::string_view name = "tf32";
+    /// To nearest, ties away from 0, as PTX's cvt.rna.tf32.f32; infinities and NaN stay.
+    [[nodiscard]] static constexpr float round(float x) {
+        const auto bits = std::bit_cast<std::uint32_t>(x);
+        if ((bits & 0x7f800000u) == 0x7f800000u) return x;
+        return std::bit_cast<float>((bits + 0x1000u) & 0xffffe000u);
+    }
+};
+
 template <class E>
 concept Element = requires(float x, typename E::storage s) {
     { E::encode(x) } -> std::same_as<typename E::storage>;

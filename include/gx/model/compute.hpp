@@ -1,20 +1,33 @@
 // Compute<E>: the element in which a device computes, and which tensors are in it.
 #pragma once
 
-#include <gx/core/element.hpp>  // StandardElement, ElementType
+#include <concepts>  // same_as
+
+#include <gx/core/element.hpp>  // StandardElement, ElementType, tf32
 #include <gx/model/graph.hpp>   // ParameterRole
 
 namespace gx {
 
+/// What a device may compute in.
+template <class E>
+concept ComputeElement = StandardElement<E> || std::same_as<E, tf32>;
+
 namespace detail::compute {
 template <class E>
 consteval bool explain_element() {
-    static_assert(StandardElement<E>,
-                  "gx: a Device computes in fp32, fp16 or bf16, and this Compute names another "
-                  "type. Fix: name one of them, as in 'Compute<gx::bf16>'.");
+    static_assert(ComputeElement<E>,
+                  "gx: a Device computes in fp32, tf32, fp16 or bf16, and this Compute names "
+                  "another type. Fix: name one of them, as in 'Compute<gx::bf16>'.");
     return true;
 }
 }  // namespace detail::compute
+
+/// The element in which tensors of Compute<E> are stored.
+template <ComputeElement E>
+inline constexpr ElementType stored_element = [] {
+    if constexpr (StandardElement<E>) return element_type<E>;
+    else return ElementType::fp32;
+}();
 
 /// Mixed-precision training in E: a policy of the Trainer. Compute<fp32> is the default.
 ///
@@ -35,6 +48,10 @@ consteval bool explain_element() {
 /// the working copy is rounded from them anew: updates far below the resolution of E add up.
 /// Weights that are exchanged, averaged, hashed and saved are the master weights.
 ///
+/// In tf32 all tensors stay fp32, and the products of convolutions and linear layers, forward and
+/// backward, read their operands rounded by tf32::round(); sums of products are fp32's, and a bias
+/// is added as it is.
+///
 /// A gradient is scaled before it is first rounded, so a loss scale lifts every tensor in E above
 /// the underflow of fp16: Compute<fp16> makes DynamicLossScale the default, as an fp16 wire does.
 /// Only ranks that update apart (LocalSgd) have StaticLossScale then, of factor 1: set it.
@@ -42,8 +59,9 @@ consteval bool explain_element() {
 ///
 /// Device: one with `computes<E>` (gx/core/device.hpp). Another E is an error of the compiler.
 /// World:  a simulated cluster is timed by ClusterOptions::compute, which must be
-///         Precision::mixed where E is fp16 or bf16.
-/// Cost:   E has half the bytes of fp32; the working copy adds 2 bytes a parameter.
+///         Precision::mixed where E is fp16 or bf16, and Precision::tf32 where it is tf32.
+/// Cost:   fp16 and bf16 have half the bytes of fp32; the working copy adds 2 bytes a parameter.
+///         tf32 costs no memory.
 /// Source: Micikevicius et al. 2018, arXiv:1710.03740; Kalamkar et al. 2019, arXiv:1905.12322.
 template <class E>
 struct Compute {
@@ -53,13 +71,13 @@ struct Compute {
 
 namespace detail::compute {
 template <class C>
-concept NamesItsElement = StandardElement<typename C::compute_type>;
+concept NamesItsElement = ComputeElement<typename C::compute_type>;
 }  // namespace detail::compute
 
 template <class C>
 consteval bool explain_compute() {
     static_assert(detail::compute::NamesItsElement<C>,
-                  "gx: not a Compute: its 'compute_type' is not fp32, fp16 or bf16. "
+                  "gx: not a Compute: its 'compute_type' is not fp32, tf32, fp16 or bf16. "
                   "Fix: use gx::Compute<...> of one of them.");
     return true;
 }

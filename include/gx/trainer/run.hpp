@@ -71,6 +71,7 @@ struct RunComposition {
     std::function<void(Problems&, int ranks)> check_policies{};  ///< their own options
     std::vector<Checkpoint::Option> choices{};  ///< options that change the trajectory, as given
     ElementType compute = ElementType::fp32;    ///< of devices
+    bool tf32 = false;                          ///< of products in fp32
     InitialWeights weights{};                   ///< that a run begins with
     bool loads_any_source = true;               ///< not only data sets in memory
     bool survives = false;                      ///< it continues on survivors

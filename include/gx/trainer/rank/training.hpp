@@ -204,6 +204,7 @@ private:
                 .rank = rank_.rank(),
                 .update = update,
                 .compute = run_.composition.compute,
+                .tf32 = run_.composition.tf32,
                 .phase = phase_};
     }
     [[nodiscard]] MicroBatches parts_of(const Batch& batch) const {

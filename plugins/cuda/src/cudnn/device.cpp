@@ -36,17 +36,17 @@ const Graph& checked(const Graph& graph, const DeviceOptions& o) {
 }
 
 /// The GPU, current in this thread, after what it must be able to compute.
-DeviceContext& checked(DeviceContext& gpu, ElementType compute) {
+DeviceContext& checked(DeviceContext& gpu, const DeviceOptions& o) {
     gpu.use();
     int major = 0, minor = 0;
     expect(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu.device()),
            "cudaDeviceGetAttribute", gpu.device());
     expect(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu.device()),
            "cudaDeviceGetAttribute", gpu.device());
-    if (compute == ElementType::bf16 && major < 8)
+    if ((o.compute == ElementType::bf16 || o.tf32) && major < 8)
         throw Error("GPU " + std::to_string(gpu.device()) + " (sm_" + std::to_string(major) +
-                    std::to_string(minor) +
-                    ") does not compute in bf16, which begins at sm_80. Use Compute<fp16>.");
+                    std::to_string(minor) + ") does not compute in " + (o.tf32 ? "tf32" : "bf16") +
+                    ", which begins at sm_80. Use Compute<fp16>" + (o.tf32 ? " or <fp32>." : "."));
     return gpu;
 }
 
@@ -112,8 +112,9 @@ public:
         : graph_(checked(graph, o)),
           options_(o),
           layout_(graph_, o.compute),
-          queue_(checked(gpu, o.compute), "compute", {.events = events(graph_, o)}),
-          dnn_(queue_.stream(), {.compute = o.compute, .fp32_weight_gradients = false}),
+          queue_(checked(gpu, o), "compute", {.events = events(graph_, o)}),
+          dnn_(queue_.stream(),
+               {.compute = o.compute, .tf32 = o.tf32, .fp32_weight_gradients = false}),
           plan_(fitting_plan(gpu, graph_, o, dnn_, layout_)),
           arena_(&gpu.memory(), plan_.bytes(), "arena"),
           parameters_(&gpu.memory(), static_cast<std::int64_t>(layout_.elements()), "parameters"),

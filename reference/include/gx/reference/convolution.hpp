@@ -63,17 +63,22 @@ void convolve(const Kernel& kernel, ReadMaps x, WriteMaps y, Add add = {}) {
                  });
 }
 
-/// Adds to dx, dweight and dbias (nullptr for none) what dy contributes.
-/// Order: that of for_each_tap; the bias sums over n, then i, then j.
+/// Adds to dx and dweight what dy contributes.
+/// Order: that of for_each_tap.
 template <class Add = AddExactly>
 void convolve_backward(const Kernel& kernel, ReadMaps x, ReadMaps dy, WriteMaps dx, double* dweight,
-                       double* dbias, Add add = {}) {
+                       Add add = {}) {
     for_each_tap(kernel, x, dy.images, dy.shape,
                  [&](std::size_t to, std::size_t from, std::size_t k) {
                      add(dx.data[from], kernel.weight[k] * dy.data[to]);
                      add(dweight[k], x.data[from] * dy.data[to]);
                  });
-    if (dbias == nullptr) return;
+}
+
+/// Adds to dbias, of a convolution or a linear layer, what dy contributes.
+/// Order: n, then i, then j.
+template <class Add = AddExactly>
+void bias_backward(ReadMaps dy, double* dbias, Add add = {}) {
     for (int n = 0; n < dy.images; ++n)
         for (int o = 0; o < dy.shape.channels; ++o)
             for (int i = 0; i < dy.shape.height; ++i)

@@ -9,8 +9,8 @@
 
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/core/device.hpp>            // Device, Batch
-#include <gx/core/element.hpp>           // StandardElement
 #include <gx/core/rng.hpp>               // Rng
+#include <gx/model/compute.hpp>          // ComputeElement
 #include <gx/model/graph.hpp>            // Graph, Op
 #include <gx/reference/convolution.hpp>  // Kernel
 #include <gx/reference/maps.hpp>         // ReadMaps, WriteMaps
@@ -26,6 +26,8 @@ namespace gx::reference {
 /// operation still computes in double, and what it stores is rounded once, where
 /// gx/model/compute.hpp says so: activations (the loss is none), their gradients, the weights and
 /// biases that are read, and the gradients of these. Batch norms read the parameters themselves.
+/// With DeviceOptions::tf32 nothing that is stored is rounded, and each operand of a product is:
+/// to float, then by tf32::round().
 ///
 /// Errors: a graph that can only be timed throws gx::Error; a batch that does not fit, a label
 ///         outside the classes, or a backward that follows no forward in Mode::train breaks the
@@ -38,7 +40,7 @@ namespace gx::reference {
 class Device {
 public:
     template <class E>
-    static constexpr bool computes = StandardElement<E>;
+    static constexpr bool computes = ComputeElement<E>;
     static constexpr bool takes_pixels = true;
     static constexpr bool takes_second_labels = true;
 
@@ -130,11 +132,19 @@ private:
         const auto index = static_cast<std::size_t>(op.first_statistic + k);
         return &statistics_[std::size_t(graph_.statistics[index].offset)];
     }
+    /// The operand `k` of a product as tensor cores read it; what it was but for tf32.
+    [[nodiscard]] GX_DECL const double* operand(int k, const double* values, std::size_t count);
+    /// A tensor as one.
+    [[nodiscard]] ReadMaps operand(int k, ReadMaps m) {
+        return {operand(k, m.data, m.elements()), m.images, m.shape};
+    }
+    /// The weight of an operation as one.
+    [[nodiscard]] GX_DECL const double* operand_weight(const Op& op);
     /// Rounds a tensor that an operation has just stored.
     GX_DECL void round(Tensors& of, int tensor) const;
     /// Rounds the parameters of an operation, or their gradients, but those that stay fp32.
     GX_DECL void round_parameters(std::vector<double>& flat, const Op& op) const;
-    [[nodiscard]] GX_DECL Kernel kernel(const Op& op) const;
+    [[nodiscard]] GX_DECL Kernel kernel(const Op& op);
     [[nodiscard]] GX_DECL Rng stream(const Op& op) const;
     static GX_DECL void copy_all(std::span<const float> from, std::span<float> to);
 
@@ -143,6 +153,7 @@ private:
     Sums sums_;
     double (*round_)(double);  ///< to the element that it computes in; nullptr: fp32
     Tensors activations_, activation_gradients_;
+    std::vector<double> operands_[3];  // of a product in tf32: weight, input, gradient
     std::vector<float> parameters_, statistics_;
     std::vector<double> weights_, weight_gradients_;  ///< the working copy; gradients
     std::vector<ParameterSlice> slices_;

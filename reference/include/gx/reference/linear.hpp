@@ -22,16 +22,15 @@ void multiply(const double* weight, const double* bias, ReadMaps x, WriteMaps y,
         }
 }
 
-/// Adds to dx, dweight and dbias (nullptr for none) what dy contributes.
+/// Adds to dx and dweight what dy contributes.
 /// Order: n, then o, then i upwards.
 template <class Add = AddExactly>
 void multiply_backward(const double* weight, ReadMaps x, ReadMaps dy, WriteMaps dx, double* dweight,
-                       double* dbias, Add add = {}) {
+                       Add add = {}) {
     const int in = x.shape.channels;
     for (int n = 0; n < dy.images; ++n)
         for (int o = 0; o < dy.shape.channels; ++o) {
             const double d = dy(n, o, 0, 0);
-            if (dbias) add(dbias[o], d);
             for (int i = 0; i < in; ++i) {
                 add(dx(n, i, 0, 0), weight[std::size_t(o) * in + i] * d);
                 add(dweight[std::size_t(o) * in + i], x(n, i, 0, 0) * d);

@@ -10,12 +10,12 @@
 #include <vector>    // logits
 
 #include <gx/core/device.hpp>           // Batch, DeviceOptions
-#include <gx/core/element.hpp>          // StandardElement
 #include <gx/core/function_ref.hpp>     // FunctionRef
 #include <gx/cuda/launch.hpp>           // launch, for programs that train
 #include <gx/cuda/memory.hpp>           // GpuMemory
 #include <gx/cuda/queue.hpp>            // DeviceContext, Queue
 #include <gx/memory/queued_device.hpp>  // QueuedDevice
+#include <gx/model/compute.hpp>         // ComputeElement
 #include <gx/model/graph.hpp>           // Graph
 
 namespace gx::cuda {
@@ -61,9 +61,9 @@ public:
     using Context = DeviceContext;
     template <class T>
     using View = ViewIn<T, Memory>;
-    /// bf16 needs sm_80.
+    /// bf16 and tf32 need sm_80.
     template <class E>
-    static constexpr bool computes = StandardElement<E>;
+    static constexpr bool computes = ComputeElement<E>;
     static constexpr bool takes_pixels = true;
     static constexpr bool takes_second_labels = true;
 

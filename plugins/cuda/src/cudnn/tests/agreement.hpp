@@ -259,21 +259,27 @@ inline const TestedLayer& layer(std::string_view name) {
 struct Case {
     CudnnGpu gpu;
     ElementType element;
+    bool tf32 = false;
 };
-inline constexpr Case cases[] = {{CudnnGpu::h100, ElementType::fp32},
-                                 {CudnnGpu::h100, ElementType::fp16},
-                                 {CudnnGpu::h100, ElementType::bf16},
-                                 {CudnnGpu::v100, ElementType::fp32},
-                                 {CudnnGpu::v100, ElementType::fp16}};
+inline constexpr Case cases[] = {
+    {CudnnGpu::h100, ElementType::fp32}, {CudnnGpu::h100, ElementType::fp16},
+    {CudnnGpu::h100, ElementType::bf16}, {CudnnGpu::v100, ElementType::fp32},
+    {CudnnGpu::v100, ElementType::fp16}, {CudnnGpu::h100, ElementType::fp32, true}};
 
-/// The double of cuDNN is of any GPU. On a GPU each element runs once, bf16 where it has it.
+/// tf32 has as many digits as fp16, and rounds what products read, and not what is stored.
+[[nodiscard]] inline ElementType rounded_as(const Case& c) {
+    return c.tf32 ? ElementType::fp16 : c.element;
+}
+
+/// The double of cuDNN is of any GPU. On a GPU each element runs once, bf16 and tf32 where it has
+/// them.
 [[nodiscard]] inline bool can_run([[maybe_unused]] const Case& c) {
 #if __has_include(<gx/cuda_testing/hooks.hpp>)
     return true;
 #else
     int major = 0;
     EXPECT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
-    return c.gpu == CudnnGpu::h100 && (c.element != ElementType::bf16 || major >= 8);
+    return c.gpu == CudnnGpu::h100 && ((c.element != ElementType::bf16 && !c.tf32) || major >= 8);
 #endif
 }
 
@@ -285,7 +291,7 @@ inline void load(reference::Device& d, const std::vector<float>& parameters) {
 inline double growth_of(const Graph& g, DeviceOptions o, const std::vector<float>& parameters,
                         const Batch& batch) {
     constexpr double share = 0x1p-14;
-    o.compute = ElementType::fp32;
+    o.compute = ElementType::fp32, o.tf32 = false;
     reference::Device a(g, o), b(g, o);
     auto disturbed = parameters;
     const Rng noise(7, "noise");
@@ -321,20 +327,22 @@ inline void expect_agreement(const Graph& g, const Case& c, std::initializer_lis
                              StreamProgress progress = StreamProgress::late) {
     if (!can_run(c)) return;
     start(c.gpu, progress);
-    const DeviceOptions o{.batch = std::max(counts), .seed = 3, .rank = 1, .compute = c.element};
+    const DeviceOptions o{
+        .batch = std::max(counts), .seed = 3, .rank = 1, .compute = c.element, .tf32 = c.tf32};
     GpuRun fast(g, o);
     reference::Device slow(g, o);
     const auto parameters = random_parameters(g, 9);
     fast.load(parameters);
     load(slow, parameters);
     for (const int count : counts) {
-        SCOPED_TRACE(std::string(g.name.view()) + " in " + std::string(to_string(c.element)) +
+        SCOPED_TRACE(std::string(g.name.view()) + " in " +
+                     std::string(c.tf32 ? tf32::name : to_string(c.element)) +
                      (c.gpu == CudnnGpu::v100 ? " on a V100, " : ", ") + std::to_string(count) +
                      " images");
         const Images data(g, count, 21);
         const Step a = fast.step(data.batch(4), 0.25f), b = step(slow, g, data.batch(4), 0.25f);
         const double limit =
-            step_bound(g, count, c.element) *
+            step_bound(g, count, rounded_as(c)) *
             std::max(growth_of(g, o, parameters, data.batch(4)), sharpest_norm(g, slow, count));
         EXPECT_LE(apart(std::vector{a.report.loss_sum}, std::vector{b.report.loss_sum}), limit);
         EXPECT_LE(apart(a.logits, b.logits), limit);
@@ -347,12 +355,14 @@ inline void expect_agreement(const Graph& g, const Case& c, std::initializer_lis
     const Images data(g, std::max(counts), 8);
     const ForwardReport a = fast.forward(data.batch(5), Mode::evaluate),
                         b = slow.forward(data.batch(5), Mode::evaluate);
-    EXPECT_LE(
-        std::abs(a.loss_sum / b.loss_sum - 1),
-        step_bound(g, std::max(counts), c.element) * growth_of(g, o, parameters, data.batch(5)));
+    EXPECT_LE(std::abs(a.loss_sum / b.loss_sum - 1),
+              step_bound(g, std::max(counts), rounded_as(c)) *
+                  growth_of(g, o, parameters, data.batch(5)));
     EXPECT_EQ(fast.device().first_non_finite(), std::nullopt);
     EXPECT_EQ(cuda_testing::cudnn_counters().nondeterministic_executions, 0);
-    EXPECT_EQ(cuda_testing::cudnn_counters().tf32_executions, 0);
+    if (!c.tf32) {
+        EXPECT_EQ(cuda_testing::cudnn_counters().tf32_executions, 0);
+    }
     EXPECT_EQ(cuda_testing::first_misuse(), "");
 }
 

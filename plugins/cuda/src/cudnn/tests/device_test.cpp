@@ -11,6 +11,7 @@
 #include <gx/cuda_testing/hooks.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
+#include <gx/model/lenet.hpp>
 
 #include <support/files.hpp>  // error_of, holds
 
@@ -413,6 +414,37 @@ TEST(Device, ComputesInBf16FromSm80On) {
                                   : "GPU 1 (sm_" + std::to_string(sm) +
                                         ") does not compute in bf16, which begins at sm_80. Use "
                                         "Compute<fp16>.");
+    }
+}
+TEST(Device, ComputesInTf32FromSm80On) {
+    for (const int sm : {70, 75, 80}) {
+        cuda_testing::reset({.sm = sm, .check_at_exit = false});
+        cuda_testing::reset_cudnn({});
+        cuda::DeviceContext gpu(1);
+        const std::string error = testing_support::error_of([&] {
+            const cuda::Device device(gpu, lower(layer("linear")), {.batch = 1, .tf32 = true});
+            EXPECT_GT(device.arena_bytes(), 0);
+        });
+        EXPECT_EQ(error, sm == 80 ? "no error"
+                                  : "GPU 1 (sm_" + std::to_string(sm) +
+                                        ") does not compute in tf32, which begins at sm_80. Use "
+                                        "Compute<fp16> or <fp32>.");
+    }
+}
+TEST(Device, RunsEachConvolutionInTf32IfAsked) {
+    const Graph g = graph<LeNet>({.input = {1, 28, 28}});
+    for (const bool tf32 : {false, true}) {
+        start();
+        GpuRun run(g, {.batch = 2, .tf32 = tf32});
+        run.load(random_parameters(g, 9));
+        const Images data(g, 2, 21);
+        (void)run.step(data.batch(4), 1);
+        const auto executed = cuda_testing::cudnn_counters().tf32_executions;
+        // Two convolutions, of which the first has no data gradient, and the linear layers.
+        EXPECT_GE(executed, tf32 ? 2 + 2 + 1 : 0);
+        if (!tf32) {
+            EXPECT_EQ(executed, 0);
+        }
     }
 }
 TEST(Device, RefusesWindowsOfMoreThan128Places) {

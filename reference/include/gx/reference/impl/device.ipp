@@ -1,7 +1,7 @@
 // reference::Device: forward and backward passes, operation by operation.
 #pragma once
 
-#include <algorithm>    // fill, copy, all_of
+#include <algorithm>    // fill, copy, all_of, max, transform
 #include <cmath>        // isfinite
 #include <optional>     // optional
 #include <span>         // views
@@ -47,6 +47,13 @@ GX_DECL Device::Device(const Graph& graph, DeviceOptions options, Sums sums)
         slices_.push_back({std::size_t(parameter.offset), std::size_t(parameter.count), p++});
     for (const Statistic& s : graph.statistics)
         statistics_.insert(statistics_.end(), std::size_t(s.count), s.initial);
+    if (options.tf32) {
+        std::size_t most = 0, weights = 0;
+        for (const auto& values : activations_) most = std::max(most, values.size());
+        for (const ParameterSlice& s : slices_) weights = std::max(weights, s.count);
+        operands_[0].reserve(weights);
+        for (auto* of : {&operands_[1], &operands_[2]}) of->reserve(most);
+    }
     labels_.resize(std::size_t(options.batch));
     second_labels_.resize(std::size_t(options.batch));
 }
@@ -127,14 +134,15 @@ GX_DECL void Device::run(const Op& op, ForwardReport& report) {
     switch (op.kind) {
         case OpKind::input: break;
         case OpKind::conv2d:
-            return with_sums(sums_, [&](auto add) { convolve(kernel(op), x, y, add); });
+            return with_sums(sums_, [&](auto add) { convolve(kernel(op), operand(1, x), y, add); });
         case OpKind::batch_norm: return run_batch_norm(op, x, y);
         case OpKind::relu: return relu(x, y);
         case OpKind::max_pool: return max_pool(op.window, x, y);
         case OpKind::avg_pool: return avg_pool(op.window, x, y);
         case OpKind::linear:
-            return with_sums(sums_,
-                             [&](auto add) { multiply(weight(op, 0), weight(op, 1), x, y, add); });
+            return with_sums(sums_, [&](auto add) {
+                multiply(operand_weight(op), weight(op, 1), operand(1, x), y, add);
+            });
         case OpKind::add: return add(x, read(activations_, op.inputs[1]), y);
         case OpKind::flatten: return copy(x, y);
         case OpKind::concat: return concat(x, read(activations_, op.inputs[1]), y);
@@ -180,7 +188,9 @@ GX_DECL void Device::run_backward(const Op& op, double scale) {
         case OpKind::input: break;
         case OpKind::conv2d:
             return with_sums(sums_, [&](auto add) {
-                convolve_backward(kernel(op), x, dy, dx, gradient(op, 0), gradient(op, 1), add);
+                convolve_backward(kernel(op), operand(1, x), operand(2, dy), dx, gradient(op, 0),
+                                  add);
+                if (double* dbias = gradient(op, 1)) bias_backward(dy, dbias, add);
             });
         case OpKind::batch_norm:
             for (int c = 0; c < x.shape.channels; ++c)
@@ -192,7 +202,9 @@ GX_DECL void Device::run_backward(const Op& op, double scale) {
         case OpKind::avg_pool: return avg_pool_backward(op.window, x, dy, dx);
         case OpKind::linear:
             return with_sums(sums_, [&](auto add) {
-                multiply_backward(weight(op, 0), x, dy, dx, gradient(op, 0), gradient(op, 1), add);
+                multiply_backward(operand_weight(op), operand(1, x), operand(2, dy), dx,
+                                  gradient(op, 0), add);
+                if (double* dbias = gradient(op, 1)) bias_backward(dy, dbias, add);
             });
         case OpKind::add:
             pass_back(dy, dx);
@@ -225,8 +237,18 @@ GX_DECL void Device::round_parameters(std::vector<double>& flat, const Op& op) c
     }
 }
 
-GX_DECL Kernel Device::kernel(const Op& op) const {
-    return {weight(op, 0), weight(op, 1), op.window, op.groups};
+GX_DECL const double* Device::operand(int k, const double* values, std::size_t count) {
+    if (!options_.tf32) return values;
+    operands_[k].resize(count);
+    std::transform(values, values + count, operands_[k].begin(),
+                   [](double x) { return double{tf32::round(static_cast<float>(x))}; });
+    return operands_[k].data();
+}
+GX_DECL const double* Device::operand_weight(const Op& op) {
+    return operand(0, weight(op, 0), slices_[first_index(op)].count);
+}
+GX_DECL Kernel Device::kernel(const Op& op) {
+    return {operand_weight(op), weight(op, 1), op.window, op.groups};
 }
 
 GX_DECL Rng Device::stream(const Op& op) const {

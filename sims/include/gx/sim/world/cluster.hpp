@@ -50,7 +50,7 @@ struct ClusterOptions {
     /// One for each phase of the run, in the place of timed_as and timed_batch: an image size that
     /// is trained says nothing of the one that is timed. All have the same parameters.
     std::vector<TimedPhase> timed_phases{};
-    Precision compute = Precision::fp32;  ///< of what is timed; mixed for Compute<fp16> and <bf16>
+    Precision compute = Precision::fp32;  ///< of what is timed: see Compute
     Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};   ///< besides: by named distributions

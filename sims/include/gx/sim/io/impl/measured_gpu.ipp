@@ -68,6 +68,7 @@ struct Composition {
     c.network = placed(f, "composition", [&] { return gx::sim::find_model(network).name; });
     const auto has = [&](std::string_view word) { return c.text.find(word) != std::string::npos; };
     if (has("Compute<fp16>") || has("Compute<bf16>")) c.precision = Precision::mixed;
+    if (has("Compute<tf32>")) c.precision = Precision::tf32;
     return c;
 }
 

@@ -19,12 +19,20 @@ namespace timing {
     const BytesPerSecond stated = rank.spec().machine.host_bandwidth;
     return stated.count > 0 ? stated : BytesPerSecond{16e9};  // default: 16 GB/s, PCIe 3 x16
 }
-inline void expect_timed_in(ElementType compute, Precision timed) {
-    if (compute == ElementType::fp32 || timed == Precision::mixed) return;
-    throw Error("devices compute in " + std::string(to_string(compute)) +
-                ", and this cluster times kernels in " + std::string(to_string(timed)) +
-                ". Fix: ClusterOptions{.compute = sim::Precision::mixed}, or leave Compute<" +
-                std::string(to_string(compute)) + "> out of the Trainer.");
+inline void expect_timed_in(const DeviceOptions& device, Precision timed, const GpuSpec& gpu) {
+    const auto wanted = device.tf32                           ? Precision::tf32
+                        : device.compute == ElementType::fp32 ? timed
+                                                              : Precision::mixed;
+    const std::string name(device.tf32 ? tf32::name : to_string(device.compute));
+    if (timed != wanted)
+        throw Error("devices compute in " + name + ", and this cluster times kernels in " +
+                    std::string(to_string(timed)) + ". Fix: ClusterOptions{.compute = " +
+                    "sim::Precision::" + std::string(to_string(wanted)) + "}, or leave Compute<" +
+                    name + "> out of the Trainer.");
+    if (device.tf32 && gpu.tf32.count <= 0)
+        throw Error("GPU " + std::string(gpu.name.view()) +
+                    " has no tensor cores for tf32, which begins with Ampere. Fix: another GPU, "
+                    "or leave Compute<tf32> out of the Trainer.");
 }
 }  // namespace timing
 
@@ -76,7 +84,7 @@ GX_DECL DeviceTiming::DeviceTiming(const Graph& graph, DeviceOptions options, Ra
       jitter_(
           Rng(rank.options().seed, "compute jitter").at(static_cast<std::uint64_t>(rank.rank()))),
       copies_(rank, {timing::gpu(rank).copy_engines, timing::host_rate(rank)}) {
-    timing::expect_timed_in(options.compute, rank.options().compute);
+    timing::expect_timed_in(options, rank.options().compute, timing::gpu(rank));
     rank.expect_fits(timed_graph_, timed_batch_, options.update);
     whole_update_ = times_.update();
     if (options.update.shards > 1) {
