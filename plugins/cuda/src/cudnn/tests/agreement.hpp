@@ -2,9 +2,11 @@
 // a step on both may be.
 #pragma once
 
-#include <algorithm>         // max
+#include <algorithm>         // max, min
+#include <cmath>             // sqrt
 #include <functional>        // layers
 #include <initializer_list>  // counts of images
+#include <limits>            // infinity
 #include <string>            // names
 #include <string_view>       // names
 #include <utility>           // move
@@ -308,18 +310,22 @@ inline double growth_of(const Graph& g, DeviceOptions o, const std::vector<float
 }
 
 /// The largest inverse deviation of a batch norm in the last step, at least 1: what it multiplies
-/// the rounding errors of a gradient by whose sum is 0, as that of a bias before it.
+/// the rounding errors of a gradient by whose sum is 0, as that of a bias before it. Norms with a
+/// channel of nearly equal values (variance below epsilon) do so one after the other, and leave
+/// gradients near 0 to compare with: their product, if it is more.
 inline double sharpest_norm(const Graph& g, const reference::Device& d, int count) {
-    double most = 1;
+    double most = 1, product = 1;
     for (const Op& op : g.ops) {
         if (op.kind != OpKind::batch_norm || count == 0) continue;
         const ImageShape& s = g.tensors[std::size_t(op.output)];
         const reference::ReadMaps x{d.activation(op.inputs[0]).data(), count, s};
+        double least = std::numeric_limits<double>::infinity();
         for (int c = 0; c < s.channels; ++c)
-            most =
-                std::max(most, 1 / std::sqrt(reference::channel_moments(x, c).variance + op.rate));
+            least = std::min(least, reference::channel_moments(x, c).variance);
+        most = std::max(most, 1 / std::sqrt(least + op.rate));
+        if (least < op.rate) product /= std::sqrt(least + op.rate);
     }
-    return most;
+    return std::max(most, product);
 }
 
 /// Some steps from the same parameters on both devices.
