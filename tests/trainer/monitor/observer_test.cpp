@@ -258,12 +258,12 @@ TEST(Observer, ThatThrowsEndsTheRunWithASentence) {
         EXPECT_EQ(diary.steps.size(), 2u);
         EXPECT_EQ(diary.error, error);
     };
+    gx::testing::ProcessWorld<gx::reference::Device> processes({.placement = {2, 1}});
+    expect_sentence(processes);  // forks: before there are threads
     auto wall = threads(3);
     expect_sentence(wall);
     Cluster cluster(gx::sim::ethernet_10g(2));
     expect_sentence(cluster);
-    gx::testing::ProcessWorld<gx::reference::Device> processes({.placement = {2, 1}});
-    expect_sentence(processes);
 }
 TEST(Observer, OfARunThatCannotStartSeesNothing) {
     Diary diary;
