@@ -35,6 +35,15 @@ public:
         residual_.reserve(plan);
     }
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        cut(bucket);
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t gradient, bool applied) { residual_.settle(gradient, applied); }
+    StateList state() { return residual_.state(); }
+
+protected:
+    /// Leaves in the bucket what is sent of it.
+    void cut(const Bucket& bucket) {
         const auto [before, after] = residual_.of(bucket);
         for (std::size_t i = 0; i < bucket.size(); ++i) {
             const float v = bucket[i] / bucket.loss_scale + before[i];
@@ -42,12 +51,8 @@ public:
             after[i] = v - sent;
             bucket[i] = sent * bucket.loss_scale;
         }
-        return this->inner_.all_reduce(link, bucket);
     }
-    void settle(std::uint64_t gradient, bool applied) { residual_.settle(gradient, applied); }
-    StateList state() { return residual_.state(); }
 
-protected:
     ErrorFeedbackState residual_{};
 };
 

@@ -4,6 +4,8 @@
 #include <algorithm>  // copy, find_if
 #include <cmath>      // abs, isfinite
 #include <cstdint>    // uint64_t
+#include <memory>     // unique_ptr
+#include <mutex>      // a residual of two gradients
 #include <utility>    // swap
 #include <vector>     // residuals
 
@@ -280,7 +282,8 @@ private:
     bool skipped_ = false;
 };
 
-/// Seeded bug: one residual for two gradients in flight.
+/// Seeded bug: one residual for two gradients in flight. A lock keeps one from being settled while
+/// the other is cut: only the sums are to be wrong.
 template <Reducer R>
 struct OneResidualInFlight : ErrorFeedback<R> {
     void reserve(const ReducePlan& plan) {
@@ -288,6 +291,20 @@ struct OneResidualInFlight : ErrorFeedback<R> {
         one.in_flight = 1;
         ErrorFeedback<R>::reserve(one);
     }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        {
+            const std::lock_guard lock(*mutex_);
+            this->cut(bucket);
+        }
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        const std::lock_guard lock(*mutex_);
+        ErrorFeedback<R>::settle(gradient, applied);
+    }
+
+private:
+    std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
 
 }  // namespace gx::testing
