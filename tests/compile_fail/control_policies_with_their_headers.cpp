@@ -28,6 +28,7 @@
 #include <gx/scheduler/cosine.hpp>
 #include <gx/scheduler/linear_scaling.hpp>
 #include <gx/scheduler/one_cycle.hpp>
+#include <gx/scheduler/piecewise_linear.hpp>
 #include <gx/scheduler/poly.hpp>
 #include <gx/scheduler/step_decay.hpp>
 #include <gx/scheduler/warmup.hpp>
@@ -52,6 +53,7 @@ static_assert(detail::role::Complete<DoubleBuffered<Ring<>>>);
 static_assert(detail::role::Complete<Constant>);
 static_assert(detail::role::Complete<Cosine>);
 static_assert(detail::role::Complete<OneCycle>);
+static_assert(detail::role::Complete<PiecewiseLinear>);
 static_assert(detail::role::Complete<StepDecay>);
 static_assert(detail::role::Complete<LinearScaling<Constant>>);
 static_assert(detail::role::Complete<Poly<2>>);

@@ -16,6 +16,7 @@
 // later: include its header. Fix: #include <gx/scheduler/constant.hpp>
 // later: include its header. Fix: #include <gx/scheduler/cosine.hpp>
 // later: include its header. Fix: #include <gx/scheduler/one_cycle.hpp>
+// later: include its header. Fix: #include <gx/scheduler/piecewise_linear.hpp>
 // later: include its header. Fix: #include <gx/scheduler/step_decay.hpp>
 // later: include its header. Fix: #include <gx/scheduler/linear_scaling.hpp>
 // later: include its header. Fix: #include <gx/scheduler/poly.hpp>
@@ -56,6 +57,7 @@ static_assert(explain_reducer<DoubleBuffered<Ring<>>>());
 static_assert(explain_scheduler<Constant>());
 static_assert(explain_scheduler<Cosine>());
 static_assert(explain_scheduler<OneCycle>());
+static_assert(explain_scheduler<PiecewiseLinear>());
 static_assert(explain_scheduler<StepDecay>());
 static_assert(explain_scheduler<LinearScaling<Constant>>());
 static_assert(explain_scheduler<Poly<2>>());

@@ -5,9 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/optimizer/sgd.hpp>         // Sgd::Options
-#include <gx/scheduler/step_decay.hpp>  // an array of milestones
-#include <gx/scheduler/warmup.hpp>      // options within options
+#include <gx/optimizer/sgd.hpp>               // Sgd::Options
+#include <gx/scheduler/piecewise_linear.hpp>  // a list of points
+#include <gx/scheduler/step_decay.hpp>        // an array of milestones
+#include <gx/scheduler/warmup.hpp>            // options within options
 
 namespace {
 
@@ -53,6 +54,12 @@ TEST(OptionList, MembersAndElementsHaveTheirPath) {
     EXPECT_EQ(nested[0], (Checkpoint::Option{"o.climb_steps", "6"}));
     EXPECT_EQ(nested[1], (Checkpoint::Option{"o.next.peak_rate", "0.25"}));
     EXPECT_EQ(nested[4], (Checkpoint::Option{"o.next.milestones.1", "9"}));
+    EXPECT_EQ(listed(gx::PiecewiseLinear::Options{.points = {{0, 0.1f}, {2.5, 0}}}),
+              (List{{"o.points.0.epoch", "0"},
+                    {"o.points.0.rate", "0.1"},
+                    {"o.points.1.epoch", "2.5"},
+                    {"o.points.1.rate", "0"},
+                    {"o.steps_per_epoch", "0"}}));
 }
 TEST(OptionList, WhatCannotBeComparedIsLeftOut) {
     EXPECT_EQ(listed(Nothing{}), List{});

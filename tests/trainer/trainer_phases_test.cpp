@@ -19,6 +19,7 @@
 #include <gx/reducer/multi_ring.hpp>           // MultiRing
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/scheduler/linear_scaling.hpp>     // LinearScaling
+#include <gx/scheduler/piecewise_linear.hpp>   // PiecewiseLinear
 #include <gx/sharded/reducer.hpp>              // Sharded
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/race/monitor.hpp>             // monitor
@@ -213,6 +214,59 @@ TEST(Phases, RescaleTheRateAsThePublishedRun) {
         const auto first = std::size_t(epoch == 0 ? 0 : r.epochs[epoch - 1].step);
         EXPECT_EQ(r.steps[first].rate, float(bs[epoch]) / float(bs[0])) << epoch;
     }
+}
+
+// 'four_machines' of train.py of imagenet18, with its calc_linear_lr: lines from `rate` at epoch
+// `first` to `end` at epoch `last`. Batches are a 32nd of the published ones; the points hold rates
+// for a batch of 256, and LinearScaling rescales them for each phase's.
+TEST(Phases, FollowThePublishedRatesByEpoch) {
+    constexpr double lr = 0.5 * 4;
+    constexpr std::array bs_scale{1.0, 224.0 / 256, 128.0 / 256};
+    struct Part {
+        int first;
+        double rate, end;
+        int last;
+    };
+    const std::vector<Part> published{{0, lr, lr * 2, 6},
+                                      {6, lr * 2, lr * 2, 11},
+                                      {11, lr * 2, lr, 13},
+                                      {13, lr * bs_scale[1], lr * bs_scale[1], 16},
+                                      {16, lr * bs_scale[1], lr / 10 * bs_scale[1], 23},
+                                      {23, lr / 10 * bs_scale[1], lr / 100 * bs_scale[1], 28},
+                                      {28, lr / 100 * bs_scale[2], lr / 1000 * bs_scale[2], 30}};
+
+    using T = gx::Trainer<Dry, gx::Ring<fp32>, gx::LinearScaling<gx::PiecewiseLinear>>;
+    T::Options o{.epochs = 30,
+                 .phases = {{0, 8, 4}, {6, 16, 4}, {13, 7, 6}, {28, 4, 9}},
+                 .seed = 3,
+                 .evaluate = false};
+    o.scheduler = {.reference_batch = 8,
+                   .next = {.points = {{0, 2},
+                                       {6, 4},
+                                       {6, 2},
+                                       {11, 2},
+                                       {13, 1},
+                                       {13, 2},
+                                       {16, 2},
+                                       {23, 0.2f},
+                                       {28, 0.02f},
+                                       {30, 0.002f}}}};
+    auto wall = threads(1);
+    const gx::RunRecord r = T(o).train(wall, squares());
+    std::size_t step = 0;
+    for (const Part& part : published)
+        for (int epoch = part.first; epoch < part.last; ++epoch) {
+            const int batch = epoch < 6 ? 8 : epoch < 13 ? 16 : epoch < 28 ? 7 : 4;
+            for (int image = 0; image < 40; image += batch, ++step) {
+                // Progress is counted in whole steps of the first phase's 8 images.
+                const double done = epoch - part.first + image / 8 * 8 / 40.0;
+                const double expected =
+                    part.rate + (part.end - part.rate) * done / (part.last - part.first);
+                ASSERT_LT(step, r.steps.size());
+                EXPECT_NEAR(r.steps[step].rate, expected, 1e-6) << epoch << ", image " << image;
+            }
+        }
+    EXPECT_EQ(step, r.steps.size());
 }
 
 // ---- Each sample once an epoch, whatever the ranks and phases ----------------------------------

@@ -8,13 +8,14 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/reducer/double_buffered.hpp>   // DoubleBuffered
-#include <gx/reducer/ring.hpp>              // Ring
-#include <gx/scheduler/cosine.hpp>          // Cosine
-#include <gx/scheduler/linear_scaling.hpp>  // LinearScaling
-#include <gx/scheduler/one_cycle.hpp>       // OneCycle
-#include <gx/scheduler/step_decay.hpp>      // StepDecay
-#include <trainer/small.hpp>                // images, threads, Folder
+#include <gx/reducer/double_buffered.hpp>     // DoubleBuffered
+#include <gx/reducer/ring.hpp>                // Ring
+#include <gx/scheduler/cosine.hpp>            // Cosine
+#include <gx/scheduler/linear_scaling.hpp>    // LinearScaling
+#include <gx/scheduler/one_cycle.hpp>         // OneCycle
+#include <gx/scheduler/piecewise_linear.hpp>  // PiecewiseLinear
+#include <gx/scheduler/step_decay.hpp>        // StepDecay
+#include <trainer/small.hpp>                  // images, threads, Folder
 
 namespace {
 
@@ -102,6 +103,15 @@ TEST(AnotherScale, OneCycle) {
         if (t < climb) return half_wave(0.1 / 25, 0.1, double(t) / climb);
         return half_wave(0.1, 0.1 / 25 / 1e4, double(t - climb) / (total - climb));
     });
+}
+TEST(AnotherScale, PiecewiseLinear) {
+    expect_rates<gx::PiecewiseLinear>(
+        {.points = {{0, 0.02f}, {1.5, 0.1f}, {3, 0.1f}, {3, 0.05f}, {4, 0}}},
+        [](int t, int total, int) {
+            const double epoch = double(t) * epochs / total;
+            if (epoch < 1.5) return 0.02 + 0.08 * epoch / 1.5;
+            return epoch < 3 ? 0.1 : 0.05 * (4 - epoch);
+        });
 }
 
 // ---- Gradients on their way ---------------------------------------------------------

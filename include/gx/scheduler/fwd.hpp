@@ -8,6 +8,7 @@ namespace gx {
 class Constant;
 class Cosine;
 class OneCycle;
+class PiecewiseLinear;
 class StepDecay;
 template <class Next>
 class LinearScaling;
@@ -28,6 +29,10 @@ struct Header<Cosine> {
 template <>
 struct Header<OneCycle> {
     GX_DEFINED_IN("gx/scheduler/one_cycle.hpp")
+};
+template <>
+struct Header<PiecewiseLinear> {
+    GX_DEFINED_IN("gx/scheduler/piecewise_linear.hpp")
 };
 template <>
 struct Header<StepDecay> {
