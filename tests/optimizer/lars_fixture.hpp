@@ -1,4 +1,4 @@
-// Written by reference/oracle/lars_fixture.py with NumPy 2.4.6, in double; do not edit.
+// Written by reference/oracle/lars_fixture.py with NumPy 2.4.6 and timm 1.0.31; do not edit.
 #pragma once
 
 // clang-format off
@@ -84,5 +84,11 @@ inline constexpr double velocities[] = {
     0x1.4986635be0f5ap-4, 0x1.9fc4c87dce0c8p-6, -0x1.052f5cbb85f11p-3, 0x1.534ffc497ee72p-4,
     0x1.b0117ea1e0286p-4, -0x1.7f20c33941488p-6, 0x1.7ef342791d3bbp-3, 0x1.947009f6bcec4p-4,
     0x1.7a08344678230p-7, -0x1.3116a1087e4dcp-5, -0x1.19635c0938c22p-3, -0x1.00bcc0db10dd8p-8};
+// The largest distance of timm's parameters from NumPy's: rate inside of v, outside; and
+// clipped, with a trust of a half.
+inline constexpr double from_timm[] = {
+    0x1.0000000000000p-48, 0x1.0000000000000p-51, 0x1.8000000000000p-48};
+// The largest distance of timm's parameters, with the rate outside, from those above.
+inline constexpr double from_timm_outside = 0x1.48bd2763d4bc8p+3;
 
 }  // namespace gx::testing::lars

@@ -7,7 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <gx/reference/optimizers.hpp>  // lars_step
-#include <optimizer/lars_fixture.hpp>   // what NumPy gave
+#include <optimizer/lars_fixture.hpp>   // what NumPy and timm gave
 #include <optimizer/run_50.hpp>         // the run that both follow
 
 namespace {
@@ -113,12 +113,14 @@ Followed follow(const Lars::Options& o, double peak) {
 const Lars::Options as_fixture{.weight_decay = 5e-3f, .trust = 0.02f};
 constexpr double peak = 0.5;
 
-TEST(Lars, ReferenceIsThePapersInDouble) {
+TEST(Lars, ReferenceIsThePapersInDoubleAndTimms) {
     // 50 updates of about 10 operations on numbers below 2^5, and norms of 96: the larger of both
     // sides' errors is below 2 * 50 * 106 * 2^5 * 2^-53 < 1e-10.
     const Followed f = follow(as_fixture, peak);
     EXPECT_LT(distance(f.w, fixture::parameters), 1e-10);
     EXPECT_LT(distance(f.v, fixture::velocities), 1e-10);
+    for (const double far : fixture::from_timm) EXPECT_LT(far, 1e-10);
+    EXPECT_GT(fixture::from_timm_outside, 1e-3) << "where the rate stands, matters";
     static_assert(fixture::updates == 50);
 }
 

@@ -39,6 +39,10 @@ namespace gx {
 ///         of state an element, 304 bytes a tensor.
 /// Source: You, Gitman and Ginsburg 2017, arXiv:1708.03888, algorithm 1 and equation 6, with the
 ///         rate inside of v; exclusions and ratio 1 at zero as in MLPerf's ResNet-50 reference.
+///         What timm does otherwise: the rate is outside of v, w = w - rate * v, which differs
+///         where the rate changes; a gradient of zeros has ratio 1, and so has a tensor without
+///         weight decay unless always_adapt is set; epsilon is 1e-8; on request the ratio is
+///         min(ratio / rate, 1), the LARC of NVIDIA's apex.
 class Lars {
 public:
     struct Options {
