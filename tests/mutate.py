@@ -20,7 +20,10 @@ Above the first entry a list may name what its tests are linked with, and how al
     sources plugins/cuda/src/*.cpp   relative to the project; compiled once, and again where an
                                      entry changes one of them ("in plugins/cuda/src/queue.cpp")
                                      or a header that they include
-    options -isystem /usr/local/cuda/include
+    options -ffp-contract=off
+    outside nccl.h $CUDA_PATH/include build/cuda-headers/nccl/include
+                                     where a library's header may be, relative to the project: the
+                                     first of these folders that has it is searched for headers
 
 All texts are searched before the first compilation. Each test must pass with the unchanged headers;
 its time limit with changed ones is ten times what it took, and at least a minute. Tests see a copy
@@ -77,12 +80,24 @@ def build_of(path):
         word, *rest = line.split() or [""]
         if word == "options":
             build.options.extend(rest)
+        if word == "outside":
+            build.options.extend(["-isystem", folder_with(*rest)])
         for pattern in rest if word == "sources" else []:
             found = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob(pattern))
             if not found:
                 stop(f"no source of {path} is named {pattern}")
             build.sources.extend(found)
     return build
+
+
+def folder_with(header, *folders):
+    """The first of `folders` that holds an outside library's header. Ends the program without."""
+    for folder in folders:
+        place = ROOT / os.path.expandvars(folder)
+        if (place / header).is_file():
+            return place
+    stop(f"{header} is in none of {', '.join(folders)}: install its library, or for headers of "
+         "CUDA, cuDNN and NCCL run ./gx cuda-headers.")
 
 
 def include_folders(tree):

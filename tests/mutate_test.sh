@@ -17,6 +17,7 @@ while (($#)); do
     case $1 in
     -I*) folders+=("${1#-I}") ;;
     -o) program=$2 ;;
+    -isystem) echo "$1 $2" >options ;;
     *_test.cpp) header=$(<"$1") folders+=("${1%/*}") ;;
     esac
     shift
@@ -85,6 +86,24 @@ expect "a text that occurs twice" 2 "'twice': its text occurs 2 times"
 expect "a header that is gone" 2 "'no header': no include folder has gx/none.hpp"
 expect "a test that is gone" 2 "'no test': there is no test tests/none_test.cpp"
 expect "no change" 2 "'same' changes nothing"
+
+# A header of an outside library: the first folder that has it, also by the environment.
+searched() {
+    [[ $(<options) == "-isystem $1" ]] && return
+    echo "FAILED $1 is not searched"
+    failures=$((failures + 1))
+}
+{
+    printf 'outside lib.h $GX_NONE/include $GX_LIB/include kept/include\n'
+    entry "of an outside header" gx/header.hpp header_test.cpp "a=1" "a=2"
+} >tests/mutants.txt
+expect "an outside header that is missing" 2 "lib.h is in none of"
+mkdir -p kept/include installed/include
+touch {kept,installed}/include/lib.h
+expect "an outside header below the project" 0 "1 of 1 rejected"
+searched "$place/kept/include"
+GX_LIB=$place/installed expect "an outside header by the environment" 0 "1 of 1 rejected"
+searched "$place/installed/include"
 
 entry "status" gx/sim/other.hpp other_test.cpp "exit 0" "exit 1" >tests/mutants.txt
 printf 'exit 1\n' >sims/include/gx/sim/other.hpp
