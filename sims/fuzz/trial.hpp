@@ -6,8 +6,8 @@
 
 namespace gx::sim::fuzz {
 
-/// Safety: whatever breaks, nothing wrong is applied and everybody is told. Liveness: on the core
-/// that is left it goes on to the end, within bounds of virtual time and of waits.
+/// Safety: no fault leads to a wrong update, and all ranks that are left learn of it. Liveness: on
+/// the core that is left it goes on to the end, within bounds of virtual time and of waits.
 [[nodiscard]] Verdict trial_of(const ReducerKind& kind, const Scenario& s,
                                const Tampering& tampering);
 

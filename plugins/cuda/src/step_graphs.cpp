@@ -97,7 +97,7 @@ private:
         return std::unique_ptr<CUgraph_st, DestroyGraph>(graph);
     }
     /// The events of the pass stand for its end: those of both queues are of one stream, so that
-    /// whoever has waited for one queue has the copies of the other.
+    /// a wait for one queue is also one for the copies of the other.
     void reach_events() {
         if (!queue_.pass_begin_) return;
         const std::uint64_t of_queue = *std::exchange(queue_.pass_begin_, std::nullopt),

@@ -152,7 +152,7 @@ GX_KERNEL unwritten(In x, Out y) {
     GX_SYNC_BLOCK();
     y[cuda::global_thread()] = s[threadIdx.x + (right ? 0 : 1)];
 }
-/// Adds to a sum that nobody has set to zero.
+/// Adds to a sum that was not set to zero.
 template <bool right>
 GX_KERNEL atomic_on_unwritten(In x, Out y) {
     GX_SHARED(unsigned, sum, 1);

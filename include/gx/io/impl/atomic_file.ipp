@@ -68,7 +68,7 @@ GX_COLD GX_DECL bool may_replace(const struct stat& file, const std::string& tar
     return (of.st_mode & S_ISVTX) == 0 || user == 0 || user == file.st_uid || user == of.st_uid;
 }
 
-/// Why a regular file can't be replaced, whoever asks; nullptr: it can, or the system does not say.
+/// Why a regular file can't be replaced by any user; nullptr: it can, or the system does not say.
 GX_COLD GX_DECL const char* fixed_by(const std::string& target) {
     struct statx file{};
     if (::statx(AT_FDCWD, target.c_str(), 0, STATX_BASIC_STATS, &file) != 0) return nullptr;
@@ -140,7 +140,7 @@ GX_DECL void AtomicFile::drop() {
     if (file_ >= 0) ::close(std::exchange(file_, -1));
 }
 
-// Whoever has locked the file of this name owns the name: no other writer removes or renames it.
+// The lock on the file of this name gives the name: no other writer removes or renames it.
 GX_DECL void AtomicFile::open_temporary(bool replaces, unsigned mode, unsigned owner,
                                         unsigned group) {
     const std::string name = atomic_file::temporary_name(target_);
@@ -183,7 +183,7 @@ GX_DECL void AtomicFile::remove_left(const std::string& name) {
     if (left < 0)
         refuse_name(
             name, file.st_uid == ::geteuid() ? "can't be opened by its mode" : "is another user's");
-    // A lock for readers alone may be none: only one that is held shows that nobody writes.
+    // A lock for readers alone may be none: only one that is held shows that no writer is left.
     const bool dead = writable ? take_lock(left) : ::flock(left, LOCK_EX | LOCK_NB) == 0;
     const bool is_left = dead && atomic_file::is_file_of(left, name);  // else it is gone
     const bool stays = is_left && ::unlink(name.c_str()) != 0 && errno != ENOENT;

@@ -121,7 +121,7 @@ inline Duration patience_with(Duration deadline) {
 
 GX_DECL std::unique_ptr<Session> Forked::session_over(Sockets& sockets) const {
     const Duration patience = patience_with(deadline_);
-    Session::Options options{.run_id = "processes",  // over sockets that nobody else has
+    Session::Options options{.run_id = "processes",  // over sockets of this session alone
                              .rank = rank_,
                              .ranks = placement_.ranks(),
                              .join_deadline = patience,
@@ -134,7 +134,7 @@ GX_DECL std::unique_ptr<Session> Forked::session_over(Sockets& sockets) const {
 }
 
 GX_DECL Ended Forked::run(FunctionRef<void(Part&)> body) {
-    if (session_ && !regrouped_) {  // no rank was lost, or nobody has asked who is left
+    if (session_ && !regrouped_) {  // no rank was lost, or agree() was not called
         session_->part(deadline_);
         session_.reset();
     }

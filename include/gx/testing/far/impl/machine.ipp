@@ -238,7 +238,7 @@ GX_DECL void FarMachine::make_progress() {
     }
 }
 
-// ---- Nobody can go on --------------------------------------------------------------------
+// ---- Deadlock ----------------------------------------------------------------------------
 
 GX_DECL int FarMachine::missing_rank(const Queue& q, std::uint64_t sequence,
                                      std::vector<bool>& seen) const {

@@ -151,7 +151,7 @@ struct GpuVariation {
         if (chip == Factor{}) return now;
         return {(Nanoseconds(chip.steps) * now).count()};
     }
-    /// The largest of all ranks: in lock step everybody waits for it.
+    /// The largest of all ranks: in lock step all ranks wait for it.
     [[nodiscard]] constexpr Factor slowest(std::uint64_t seed, int ranks,
                                            std::uint64_t number) const {
         Factor most{0};

@@ -251,7 +251,7 @@ GX_DECL void Meeting::leave() {
     if (std::exchange(left_, true)) return;
     if (mesh_) mesh_->leave();
     session_->leave();
-    // A rank may hang, the root too, which then ends nobody.
+    // A rank may hang, the root too, which then ends no process.
     const bool all = session_->await_end(options_.deadline), is_root = session_->rank() == 0;
     if (!all && is_root && session_->cause().is_loss()) session_->end_now();
     session_->on_note({});
