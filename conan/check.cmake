@@ -1,5 +1,7 @@
-# cmake -D BUILD=... -P: makes the package in a Conan home below the build folder, with Debian's
-# libraries and no remote, and runs its test_package. Prints `skipped: WHY` where there is no Conan.
+# cmake -D BUILD=... [-D ONEDNN=ON] -P: makes the package in a Conan home below the build folder,
+# with Debian's libraries and no remote, and runs its test_package. ONEDNN: this machine has it, so
+# the package has gx::onednn, and its consumer is the headline program. Prints `skipped: WHY` where
+# there is no Conan.
 cmake_minimum_required(VERSION 3.25)
 set(place ${BUILD}/conan)
 set(root ${CMAKE_CURRENT_LIST_DIR}/..)
@@ -68,8 +70,17 @@ set(create ${CONAN} create ${CMAKE_CURRENT_LIST_DIR} -nr -pr:a ${place}/gx.profi
 # ---- The package, its version and what its consumer prints ------------------------------
 file(STRINGS ${root}/CMakeLists.txt version REGEX "^project\\(gx VERSION")
 string(REGEX REPLACE ".*VERSION ([0-9.]+).*" "\\1" version "${version}")
-must(text ${create} --build=missing)
-foreach(part "gx/${version}" "Trainer<LeNet, MultiRing<4, fp16>, Warmup<Poly<2>>>" "4 GPUs ")
+if(ONEDNN)
+  # Unoptimised, the real ResNet-50 would run for a minute.
+  set(onednn -o "gx/*:with_onednn=True" -c "tools.build:cxxflags=['-O1']")
+  file(STRINGS ${root}/examples/01_headline.cpp parts REGEX "^// (Prints:|        ) ")
+  list(TRANSFORM parts REPLACE "^// (Prints:|       ) +" "")
+else()
+  set(onednn "")
+  set(parts "Trainer<LeNet, MultiRing<4, fp16>, Warmup<Poly<2>>>" "4 GPUs ")
+endif()
+must(text ${create} --build=missing ${onednn})
+foreach(part IN ITEMS "gx/${version}" ${parts})
   string(FIND "${text}" "${part}" at)
   if(at EQUAL -1)
     message(FATAL_ERROR "conan create does not print '${part}':\n${text}")

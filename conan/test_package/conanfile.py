@@ -19,8 +19,8 @@ class GxTest(ConanFile):
     def generate(self):
         options = self.dependencies["gx"].options
         toolchain = CMakeToolchain(self)
-        toolchain.cache_variables["GX_SIMULATES"] = bool(options.with_sim and
-                                                         options.with_reference)
+        toolchain.cache_variables["GX_COMPONENTS"] = ";".join(
+            name for name in ("sim", "reference", "onednn") if options.get_safe(f"with_{name}"))
         toolchain.generate()
 
     def build(self):

@@ -1,4 +1,5 @@
-// The headline program with a small network: real gradients on four simulated machines.
+// The headline program with a small network on the reference device, which needs no oneDNN: real
+// gradients on four simulated machines.
 #include <cstdio>  // printf
 
 #include <gx/loader/synthetic.hpp>             // synthetic
