@@ -107,6 +107,22 @@ TEST(Launch, ReadsSlurm) {
         << "the name of a host may mean its loopback interface there: " << l->listens;
     EXPECT_EQ(l->run_id, "srun 4711.0.");
 }
+TEST(LocalRank, IsThatOfTheLauncherAlone) {
+    const auto of = [](const Variables& variables) {
+        return local_rank_from([&](const char* name) -> const char* {
+            const auto found = variables.find(name);
+            return found == variables.end() ? nullptr : found->second.c_str();
+        });
+    };
+    EXPECT_EQ(of({}), std::nullopt);
+    EXPECT_EQ(of({{"RANK", "5"}, {"LOCAL_RANK", "1"}}), 1);
+    EXPECT_EQ(of({{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}), 2);
+    EXPECT_EQ(of({{"PMI_RANK", "5"}, {"MPI_LOCALRANKID", "3"}}), 3);
+    EXPECT_EQ(of({{"SLURM_PROCID", "5"}, {"SLURM_LOCALID", "0"}}), 0);
+    EXPECT_EQ(of({{"SLURM_PROCID", "0"}}), std::nullopt) << "the script of a job";
+    EXPECT_TRUE(holds(error_of([&] { (void)of({{"RANK", "5"}, {"LOCAL_RANK", "one"}}); }),
+                      "LOCAL_RANK is 'one'", "a rank on this host"));
+}
 TEST(Launch, AnInnerLauncherCounts) {
     EXPECT_EQ(launch_of(with(slurm, open_mpi))->launcher, "mpirun");
     EXPECT_EQ(launch_of(with(slurm, hydra))->launcher, "mpiexec");

@@ -44,6 +44,10 @@ using Environment = FunctionRef<const char*(const char* name)>;
 /// The same for this process. Errors: also where no launcher has started it.
 [[nodiscard]] GX_DECL Launch launch_from_environment();
 
+/// The rank on this host alone; nullopt where no launcher has set one.
+/// Errors: gx::Error for one that is no number.
+[[nodiscard]] GX_DECL std::optional<int> local_rank_from(Environment environment);
+
 /// The first host of a list as Slurm writes it: "node03" of "node[03-05,9],login1".
 /// Errors: gx::Error for text that is no such list.
 [[nodiscard]] GX_DECL std::string first_host(std::string_view hosts);

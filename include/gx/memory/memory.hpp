@@ -122,8 +122,9 @@ consteval bool explain_memory() {
     static_assert(
         std::same_as<memory_of<Rank>, memory_of<Device>> || !InHostMemory<Rank>,
         "gx: this World sends from the host's memory, and its Device computes in a GPU's. Fix: "
-        "train on a world of GPUs, as 'nccl::World<cuda::Device>', or name a device of the "
-        "host's, as in 'Threads<2, onednn::Device>'.");
+        "train on a world of GPUs, as 'nccl::World<cuda::Device>', stage gradients in the host's "
+        "memory, as 'mpi::World<cuda::Staged<cuda::Device>>', or name a device of the host's, as "
+        "in 'Threads<2, onednn::Device>'.");
     return true;
 }
 

@@ -179,6 +179,14 @@ GX_DECL std::optional<Launch> launch_from(Environment environment) {
     return l;
 }
 
+GX_DECL std::optional<int> local_rank_from(Environment environment) {
+    namespace d = detail::launch;
+    d::Reader read(environment);
+    const d::Variables* const v = d::launcher_of(read);
+    if (v == nullptr) return std::nullopt;
+    return read.number(v->local_rank, 0, d::ranks_max - 1, "a rank on this host");
+}
+
 GX_DECL Launch launch_from_environment() {
     const auto found =
         launch_from([](const char* name) -> const char* { return std::getenv(name); });

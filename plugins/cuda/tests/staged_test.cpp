@@ -1,0 +1,132 @@
+// Staged: a GPU of the runtime's double in worlds of the host, with the bits of threads.
+#include <gx/cuda/staged.hpp>
+
+#include <algorithm>  // equal
+#include <numeric>    // iota
+#include <vector>     // gradients
+
+#include <gtest/gtest.h>
+
+#include <gx/cuda_testing/host_computed.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>
+#include <gx/sim/world/cluster.hpp>
+#include <gx/sim/world/device.hpp>
+#include <gx/testing/processes.hpp>
+#include <trainer/small.hpp>
+
+#include "trainer_runs.hpp"
+
+namespace {
+
+using namespace testing_support;
+using namespace gx;
+using cuda_testing::HostComputed;
+using cuda_testing::StreamProgress;
+using Device = cuda::Staged<HostComputed<reference::Device>>;
+static_assert(explain_device<Device>());
+static_assert(explain_device<cuda::Staged<>>());
+static_assert(computes_in<cuda::Staged<>, bf16> && TakesPixels<cuda::Staged<>>);
+
+/// Trains on threads whose devices are new GPUs, and expects nothing left behind.
+template <class T>
+RunRecord train_staged(const T& trainer, const Split& data, Placement placement, std::uint64_t seed,
+                       StreamProgress progress) {
+    cuda_testing::reset({.seed = seed, .progress = progress});
+    RunRecord record;
+    {
+        ThreadWorld<Device> world({.placement = placement});
+        record = trainer.train(world, data);
+    }
+    cuda_testing::expect_clean();
+    return record;
+}
+
+template <class T>
+class Staged : public ::testing::Test {};
+TYPED_TEST_SUITE(Staged, cuda_tests::Runs);
+
+TYPED_TEST(Staged, WeightsAreThoseOfThreads) {
+    cuda_tests::expect_weights_of_threads<TypeParam>(train_staged<TypeParam>);
+}
+TYPED_TEST(Staged, CheckpointsAreThoseOfThreads) {
+    cuda_tests::expect_checkpoints_of_threads<TypeParam>(train_staged<TypeParam>);
+}
+
+TEST(StagedWorlds, SimulatedAndProcessesTrainThem) {
+    cuda_testing::reset({});
+    using T = Trainer<Net, DoubleBuffered<Ring<fp16>>, Warmup<Poly<2>>, AdamW>;
+    const T trainer({.batch = 4, .epochs = 2, .seed = 3});
+    const Split data = images(24, 8);
+    auto wall = threads(2);
+    const RunRecord expected = trainer.train(wall, data);
+    sim::Cluster<Device> cluster(sim::ethernet_10g(2));
+    expect_same_learning(trainer.train(cluster, data), expected);
+    gx::testing::ProcessWorld<Device> processes({.placement = {2, 1}});
+    expect_same_learning(trainer.train(processes, data), expected);
+}
+
+TEST(StagedDevice, GivesGradientsThatAreFinalFromTheEndDown) {
+    for (const auto progress :
+         {StreamProgress::late, StreamProgress::eager, StreamProgress::random}) {
+        cuda_testing::reset({.seed = 7, .progress = progress});
+        const Graph g = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+        reference::Device plain(g, {.batch = 4});
+        Device staged(g, {.batch = 4});
+        const Split data = images(4, 0);
+        const auto n = static_cast<std::size_t>(g.parameter_elements());
+        std::vector<float> first(n), a(n), b(n);
+        for (std::size_t i = 0; i < n; ++i) first[i] = 0.01f * float(i % 17) - 0.05f;
+        for (auto set : {0, 1}) {
+            const auto change = [&](std::span<float> p) { std::ranges::copy(first, p.begin()); };
+            if (set == 0) plain.update(change);
+            else staged.update(change);
+        }
+        EXPECT_TRUE(std::ranges::equal(staged.parameters(), first));
+        std::vector<float> x(4 * 16);
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.1f * float(i % 11) - 0.4f;
+        const std::vector<std::int32_t> labels{0, 1, 2, 1};
+        const Batch batch{x, labels, 4, 5};
+        const ForwardReport p = plain.forward(batch, Mode::train),
+                            s = staged.forward(batch, Mode::train);
+        EXPECT_EQ(p.loss_sum, s.loss_sum);
+        EXPECT_EQ(p.correct, s.correct);
+        EXPECT_TRUE(std::ranges::equal(plain.statistics(), staged.statistics()));
+        plain.backward(0.5f, a, [](std::size_t) {});
+        std::vector<std::size_t> watermarks;
+        staged.backward(0.5f, b, [&](std::size_t from) {
+            watermarks.push_back(from);
+            EXPECT_TRUE(std::equal(b.begin() + std::ptrdiff_t(from), b.end(),
+                                   a.begin() + std::ptrdiff_t(from)));
+        });
+        EXPECT_EQ(a, b);
+        EXPECT_TRUE(std::ranges::is_sorted(watermarks, std::greater<>()));
+        EXPECT_EQ(watermarks.back(), 0u);
+        EXPECT_EQ(staged.first_non_finite(), std::nullopt);
+        std::vector<float> canonical(n), back(n);
+        staged.to_canonical(first, canonical);
+        EXPECT_EQ(canonical, first);
+        staged.from_canonical(canonical, back);
+        EXPECT_EQ(back, first);
+    }
+    cuda_testing::expect_clean();
+}
+TEST(StagedDevice, TakesTheGpuOfItsLocalRank) {
+    cuda_testing::reset({});
+    const Graph g = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const auto gpu_of = [&](int rank) {
+        const Device device(g, {.batch = 1, .rank = rank});
+        int current = -1;
+        EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+        return current;
+    };
+    EXPECT_EQ(gpu_of(0), 0);
+    EXPECT_EQ(gpu_of(3), 3);
+    EXPECT_EQ(gpu_of(9), 9 % cuda::device_count());
+    ::setenv("OMPI_COMM_WORLD_RANK", "5", 1), ::setenv("OMPI_COMM_WORLD_SIZE", "6", 1);
+    ::setenv("OMPI_COMM_WORLD_LOCAL_RANK", "2", 1), ::setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "3", 1);
+    EXPECT_EQ(gpu_of(5), 2);
+    for (const char* name : {"RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE"})
+        ::unsetenv(("OMPI_COMM_WORLD_" + std::string(name)).c_str());
+}
+
+}  // namespace
