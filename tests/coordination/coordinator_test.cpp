@@ -400,7 +400,8 @@ struct Oracle {
         }
         if (const auto* w = m ? std::get_if<co::Waiting>(m) : nullptr) {
             said[std::size_t(r)] = true;
-            for (const int peer : w->peers) peers[std::size_t(r)].push_back(peer);
+            for (const co::Wait& wait : w->waits)
+                for (const int peer : wait.peers) peers[std::size_t(r)].push_back(peer);
         }
         if (reason != Reason::none || by < 0) return;
         for (std::size_t k = 0; k < left.size(); ++k) {
@@ -447,8 +448,7 @@ void all_agree_on_the_first_cause(int ranks, const std::vector<std::pair<int, in
         else if (what == 9 && runs) w.at(r).blame((r + 1) % ranks);
         else if (what == 10 && r != 0) w.kill(r);
         else if (what == 11 && runs) w.at(r).leave(), returned[std::size_t(r)] = true;
-        else if (what == 12 && runs)
-            w.at(r).waits_for({(r + 1) % ranks, (r + which / ranks) % ranks});
+        else if (what == 12 && runs) w.waits(r, {(r + 1) % ranks, (r + which / ranks) % ranks});
         w.collect();
     }
     const auto settle = [&] {

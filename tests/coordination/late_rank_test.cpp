@@ -38,8 +38,8 @@ TEST(LateRank, ADeadlineNamesTheRankThatIsSilent) {
             }
         };
         for (int i = 0; i < 3; ++i) w.pass(5s), deliver();  // a heartbeat every 5 s
-        w.at(0).waits_for({2});
-        w.at(2).waits_for({1});
+        w.waits(0, {2});
+        w.waits(2, {1});
         w.at(2).working_on({"all-reduce", 9, 2});
         w.at(first ? 0 : 2).blame(first ? 2 : 1);
         w.collect();
@@ -61,7 +61,7 @@ TEST(LateRank, ADeadlineNamesTheEndOfTheWaitsForGraph) {
     for (const int first : {0, 1, 3}) {
         Wire w(4);
         w.join();
-        for (const int r : {0, 1, 3}) w.at(r).waits_for({(r + 3) % 4});
+        for (const int r : {0, 1, 3}) w.waits(r, {(r + 3) % 4});
         w.at(3).working_on({"all-reduce", 4, 1});
         w.at(2).working_on({"loading a batch", 4});
         w.at(first).blame((first + 3) % 4);
@@ -81,7 +81,7 @@ TEST(LateRank, ACollectiveOfALibraryWaitsForWhoDoesNot) {
         w.join();
         for (int r = 0; r < 4; ++r) {
             w.at(r).working_on({"all-reduce", 5, r == 2 ? 1 : 0});
-            if (r != 2 || !stuck) w.at(r).waits_for({co::any_rank});
+            if (r != 2 || !stuck) w.waits(r, {co::any_rank});
         }
         w.at(3).blame(co::any_rank);
         w.settle();
@@ -94,7 +94,7 @@ TEST(LateRank, ACollectiveOfALibraryWaitsForWhoDoesNot) {
     }
     Wire w(2);
     w.join();
-    for (int r = 0; r < 2; ++r) w.at(r).waits_for({co::any_rank});
+    for (int r = 0; r < 2; ++r) w.waits(r, {co::any_rank});
     w.at(0).blame(co::any_rank);
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 1) << "all alike: another one";
@@ -104,7 +104,7 @@ TEST(LateRank, ADeadlineInACycleTellsItsOperations) {
         Wire w(3);
         w.join();
         for (int r = 0; r < 3; ++r) {
-            w.at(r).waits_for({(r + 2) % 3});
+            w.waits(r, {(r + 2) % 3});
             w.at(r).working_on({"all-reduce", differ && r == 1 ? 4 : 5, 0});
         }
         w.at(2).blame(1);
@@ -138,8 +138,8 @@ TEST(LateRank, IsFoundBehindEachWaitOfARank) {
         for (const bool blames_0 : {true, false}) {
             Wire w(3);
             w.join();
-            w.at(0).waits_for({1});
-            w.at(1).waits_for({0, 2});
+            w.waits(0, {1});
+            w.waits(1, {0, 2});
             w.at(first).blame(first == 0 ? 1 : blames_0 ? 0 : 2);
             w.settle();
             EXPECT_EQ(w.at(0).cause().rank, 2) << first << blames_0;
@@ -158,7 +158,7 @@ TEST(LateRank, IsNotOneThatBlamesAnother) {
 TEST(LateRank, WaitsForNobodyOnceItHasLeft) {
     Wire w(3);
     w.join();
-    w.at(0).waits_for({1});
+    w.waits(0, {1});
     w.at(1).blame(2);
     w.at(1).leave();
     w.at(0).blame(1);
@@ -168,12 +168,41 @@ TEST(LateRank, WaitsForNobodyOnceItHasLeft) {
 TEST(LateRank, IsTheNearestThatWaitsForNone) {
     Wire w(5);
     w.join();
-    w.at(0).waits_for({1, 2});
-    w.at(1).waits_for({3});
+    w.waits(0, {1, 2});
+    w.waits(1, {3});
     w.at(0).blame(1);
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 2) << "rank 3 is one more step away";
     EXPECT_EQ(w.at(0).cause().observer, 0);
+}
+/// Rank 2 is asked once, and answers twice.
+TEST(LateRank, IsFoundByTheFirstAnswerOfEachRank) {
+    Wire w(3);
+    w.join();
+    w.at(1).blame(2);
+    w.collect();
+    w.deliver_up(1);
+    w.deliver_down(2);
+    w.deliver_up(2);
+    w.root.received(2, co::Waiting{{{{0}, 1s}}}, w.now);
+    w.settle();
+    EXPECT_EQ(w.root.cause().rank, 2) << "it waits for none";
+}
+TEST(LateRank, IsOneThatSaysToWaitMoreOftenThanItCan) {
+    const auto loses = [](const co::Waiting& answer) {
+        Wire w(2);
+        w.join();
+        w.root.received(1, answer, w.now);
+        return w.root.gone(1);
+    };
+    const auto waits = [](std::size_t count, std::size_t peers) {
+        return co::Waiting{
+            std::vector<co::Wait>(count, {std::vector<int>(peers, co::any_rank), 1s})};
+    };
+    EXPECT_FALSE(loses(waits(co::waits_max, 3)));
+    EXPECT_TRUE(loses(waits(co::waits_max + 1, 3)));
+    EXPECT_TRUE(loses(waits(1, 4))) << "2 ranks, and any_rank";
+    EXPECT_TRUE(loses({{{{2}, 1s}}}));
 }
 /// A ring of ranks that all wait, as one of them has stood still, and has not read what came.
 TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
@@ -181,7 +210,7 @@ TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
         for (const bool lags : {true, false}) {
             Wire w(3);
             w.join();
-            for (int r = 0; r < 3; ++r) w.at(r).waits_for({(r + 2) % 3});
+            for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
             w.at(1).blame(0);
             w.collect();
             w.deliver_up(1);
@@ -202,7 +231,7 @@ TEST(LateRank, OfACycleIsTheRootWhereItStoodStill) {
     for (const auto pause : {2 * co::Coordinator::pulse, 2 * co::Coordinator::pulse + 1ns}) {
         Wire w(3);
         w.join();
-        for (int r = 0; r < 3; ++r) w.at(r).waits_for({(r + 2) % 3});
+        for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
         w.at(2).blame(1);
         w.pass(pause);
         w.settle();
@@ -216,7 +245,7 @@ TEST(LateRank, OfACycleIsTheRootWhereItStoodStill) {
     w.join();
     w.pass(60s);
     w.pass(co::Coordinator::pulse), w.pass(co::Coordinator::pulse), w.pass(1ns);
-    w.at(2).waits_for({1}), w.at(1).waits_for({2});
+    w.waits(2, {1}), w.waits(1, {2});
     w.at(2).blame(1);
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 1) << "long ago";

@@ -154,11 +154,13 @@ TEST(Member, SaysWhatItWaitsForWhenItIsAsked) {
     Member m = joined();
     m.working_on({"all-reduce", 3, 1});
     m.received(co::Waiting{}, 1s);
-    m.waits_for({2, co::any_rank});
+    const std::vector<co::Wait> waits{{{2, co::any_rank}, 3s}, {{1}, 1s}};
+    m.waits_for(waits);
+    m.blame(2, 3s);
     m.received(co::Waiting{}, 1s);
     const gx::Operation doing{"all-reduce", 3, 1};
-    EXPECT_EQ(m.take(), (std::vector<Message>{co::Waiting{{}, doing},
-                                              co::Waiting{{2, co::any_rank}, doing}}));
+    EXPECT_EQ(m.take(), (std::vector<Message>{co::Waiting{{}, doing}, co::Blamed{2, doing, 3s},
+                                              co::Waiting{waits, doing}}));
 }
 TEST(Member, ComparesWhatTheChannelCutsByAHashToo) {
     const auto sent = [](const co::RunTerms& terms) {

@@ -10,9 +10,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
-#include <future>  // a change that is waited for
+#include <functional>  // identity
+#include <future>      // a change that is waited for
 #include <memory>
+#include <optional>
+#include <ranges>  // iota
 #include <thread>  // ranks
 
 #include <gx/coordination/node_memory.hpp>  // NodeMemory
@@ -382,8 +386,7 @@ TEST(Session, SaysAllThatTheThreadsOfARankWaitFor) {
     Sessions s(4);
     for (std::size_t r = 0; r < 4; ++r) s[r].join();
     const WaitsFor zero(s[0], 1);
-    WaitsFor first(s[1], 2);
-    first.also(0);
+    const WaitsFor first(s[1], std::array{2, 0}, std::identity{});
     const auto ended = std::make_unique<WaitsFor>(s[1], 3);
     std::make_unique<WaitsFor>(s[1], 3).reset();
     auto inner = std::make_unique<WaitsFor>(s[1], 3);
@@ -399,19 +402,85 @@ TEST(Session, SaysAllThatTheThreadsOfARankWaitFor) {
     EXPECT_EQ(cause.rank, 2) << cause.text;
     EXPECT_EQ(cause.observer, 1);
 }
-TEST(Session, AWaitForManyIsOneForAny) {
-    constexpr int ranks = WaitsFor::peers_most + 3, stuck = ranks - 1;
+/// Rank 2 computes, and none waits for it.
+TEST(Session, SaysEachOfManyThatAWaitIsFor) {
+    constexpr int ranks = WaitsFor::peers_most + 4, stuck = ranks - 1;
     Sessions s(ranks);
     for (std::size_t r = 0; r < ranks; ++r) s[r].join();
-    WaitsFor one(s[1], -1);
+    WaitsFor one(s[1], 2);
+    one.now(std::views::iota(3, ranks), std::identity{});
     std::vector<std::unique_ptr<WaitsFor>> others;
-    for (int r = 2; r < ranks; ++r) {
-        one.also(r);
-        if (r != stuck) others.push_back(std::make_unique<WaitsFor>(s[std::size_t(r)], 0));
-    }
+    for (int r = 3; r < stuck; ++r)
+        others.push_back(std::make_unique<WaitsFor>(s[std::size_t(r)], 0));
     const WaitsFor zero(s[0], 1);
     s[0].blame(1);
     EXPECT_EQ(cause_of(s[0]).rank, stuck);
+}
+/// A session of rank 1; the test is its root.
+struct Member1 {
+    explicit Member1(int ranks) {
+        auto [here, there] = socket_pair();
+        root = std::move(here);
+        session.emplace(options(1, ranks), std::move(there));
+    }
+    /// The next message of a kind.
+    template <class M>
+    M next() {
+        for (std::array<std::byte, 4096> bytes;;) {
+            while (const auto m = reader.next())
+                if (const auto* wanted = std::get_if<M>(&*m)) return *wanted;
+            const auto n = ::recv(root.get(), bytes.data(), bytes.size(), 0);
+            if (n <= 0) return {};
+            reader.feed(std::span(bytes).first(static_cast<std::size_t>(n)));
+        }
+    }
+    std::vector<Wait> waits() {
+        const auto question = encode(Waiting{});
+        EXPECT_EQ(::send(root.get(), question.data(), question.size(), 0), std::ssize(question));
+        return next<Waiting>().waits;
+    }
+    Descriptor root;
+    MessageReader reader;
+    std::optional<Session> session;
+};
+TEST(Session, SaysHowLongEachWaitHasLasted) {
+    Member1 m(4);
+    WaitsFor older(*m.session, 2);
+    const WaitsFor none(*m.session, -1);
+    std::this_thread::sleep_for(20ms);
+    const WaitsFor newer(*m.session, std::array{3, 0, 3}, std::identity{});
+    older.now(0);
+    const auto waits = m.waits();
+    ASSERT_EQ(waits.size(), 2u);
+    EXPECT_EQ(waits[0].peers, (std::vector{3, 0}));
+    EXPECT_EQ(waits[1].peers, std::vector{0}) << "it goes on";
+    EXPECT_GE(waits[1].lasted, waits[0].lasted + 20ms);
+    m.session->blame(0);
+    EXPECT_GE(m.next<Blamed>().lasted, waits[1].lasted) << "by the oldest for that rank";
+    m.session->blame(2);
+    EXPECT_EQ(m.next<Blamed>().lasted, 0ns) << "no wait is for it";
+}
+TEST(Session, AWaitForRanksBeyondThoseThatItHoldsIsOneForAny) {
+    constexpr int first = WaitsFor::ranks_most, ranks = first + WaitsFor::peers_most + 1;
+    Member1 m(ranks);
+    std::vector<int> peers;
+    for (int r = ranks - 1; r >= 0; r -= r > first ? 1 : first / 2) peers.push_back(r);
+    const WaitsFor wait(*m.session, peers, std::identity{});
+    const auto waits = m.waits();
+    ASSERT_EQ(waits.size(), 1u);
+    std::vector<int> expected(peers.begin(), peers.begin() + WaitsFor::peers_most - 1);
+    for (const int peer : {any_rank, 0, first / 2}) expected.push_back(peer);
+    EXPECT_EQ(waits[0].peers, expected);
+}
+TEST(Session, OfTooManyWaitsTheOldestAreSaid) {
+    Member1 m(2);
+    const WaitsFor oldest(*m.session, any_rank);
+    std::vector<std::unique_ptr<WaitsFor>> others;
+    for (std::size_t i = 0; i < waits_max; ++i)
+        others.push_back(std::make_unique<WaitsFor>(*m.session, 0));
+    const auto waits = m.waits();
+    ASSERT_EQ(waits.size(), waits_max);
+    EXPECT_EQ(waits.back().peers, std::vector{any_rank});
 }
 TEST(Session, ASessionThatEndsEarlyIsALostRank) {
     Sessions s(3);

@@ -52,6 +52,10 @@ public:
     };
     End& end(int r) { return ends[static_cast<std::size_t>(r)]; }
     co::Member& at(int r) { return *end(r).member; }
+    /// One wait of rank r, and no other one.
+    void waits(int r, std::vector<int> peers, co::Duration lasted = 1s) {
+        at(r).waits_for({{std::move(peers), lasted}});
+    }
 
     void connect(int r) {
         end(r).member = std::make_unique<co::Member>(

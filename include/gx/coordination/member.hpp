@@ -34,13 +34,14 @@ public:
 
     // ---- What the rank does
     void working_on(const Operation& operation) { operation_ = operation; }
-    /// Whom it waits for, any_rank among them. The root asks where a wait is too long.
-    void waits_for(std::vector<int> peers) { waits_for_ = std::move(peers); }
+    /// What it waits for, as in Waiting. The root asks where a wait is too long.
+    void waits_for(std::vector<Wait> waits) { waits_ = std::move(waits); }
     /// The rank's function throws. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status);
-    /// A wait for `peer` has met its deadline. The cause follows: this one or an earlier one.
-    void blame(int peer);
+    /// A wait for `peer` that has `lasted` so long (0: unknown) has met its deadline. The cause
+    /// follows: this one or an earlier one.
+    void blame(int peer, Duration lasted = {});
     /// What the channel can't carry is compared by a hash too: options above options_bytes_max,
     /// other texts above half of text_bytes_max, and control characters.
     void compare(RunTerms terms);
@@ -105,7 +106,7 @@ private:
     Cause cause_{};
     Regrouped regrouped_{};
     int runs_ = 1;
-    std::vector<int> waits_for_{};
+    std::vector<Wait> waits_{};
     int agreed_ = 0, exit_status_ = 0;
     bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;
 };

@@ -1,6 +1,7 @@
 // Messages of the coordination channel: their kinds, their bytes, and a reader of a byte stream.
 #pragma once
 
+#include <chrono>       // how long a wait has lasted
 #include <cstddef>      // byte
 #include <cstdint>      // the numbers of the format
 #include <optional>     // a whole message, if there is one
@@ -34,7 +35,7 @@ namespace gx::coordination {
 //      5 Agreed     root    -
 //      6 Alive      both    operation
 //      7 Failed     member  i32 exit_status, operation, str text
-//      8 Blamed     member  i32 peer, operation
+//      8 Blamed     member  i32 peer, operation, i64 nanoseconds of the wait
 //      9 Cause      root    u8 reason, i32 rank, i32 observer, i32 exit_status, operation, str text
 //     10 Leaving    member  -
 //     11 Left       root    i32 rank
@@ -42,12 +43,15 @@ namespace gx::coordination {
 //     13 Note       both    i32 rank, list of u8 bytes
 //     14 Staying    member  i64 number
 //     15 Regrouped  root    i64 number, list of i32 members
-//     16 Waiting    both    list of i32 peers, operation
+//     16 Waiting    both    list of waits: i64 nanoseconds, list of i32 peers; operation
+//
+// A list of waits has at most waits_max elements; each has at least one peer, and has lasted 0 ns or
+// more.
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
 
-inline constexpr std::uint16_t protocol_version = 5;
+inline constexpr std::uint16_t protocol_version = 6;
 inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.
@@ -55,6 +59,7 @@ inline constexpr std::size_t hello_bytes_max = 4096;
 inline constexpr std::size_t run_id_bytes_max = 1024;
 inline constexpr std::size_t text_bytes_max = 64 * 1024;      ///< longer sentences are cut
 inline constexpr std::size_t options_bytes_max = 512 * 1024;  ///< of RunTerms; see Member::compare
+inline constexpr std::size_t waits_max = 64;                  ///< of Waiting
 inline constexpr std::size_t note_bytes_max = body_bytes_max - 8;
 
 /// First message of a member.
@@ -107,6 +112,7 @@ inline constexpr int any_rank = -2;
 struct Blamed {
     int peer = -1;
     Operation operation{};
+    std::chrono::nanoseconds lasted{};  ///< the wait, until now; 0: unknown
     bool operator==(const Blamed&) const = default;
 };
 
@@ -181,9 +187,15 @@ struct Regrouped {
     bool operator==(const Regrouped&) const = default;
 };
 
-/// Whom the sender waits for; from the root the question, whose members are not read.
+/// One wait of a rank: one of its threads needs a message of these peers, or of one of them.
+struct Wait {
+    std::vector<int> peers{};           ///< at least one; any_rank among them
+    std::chrono::nanoseconds lasted{};  ///< until the rank was asked
+    bool operator==(const Wait&) const = default;
+};
+/// What the sender waits for; from the root the question, whose members are not read.
 struct Waiting {
-    std::vector<int> peers{};  ///< in all its waits, any_rank among them; none: it waits for none
+    std::vector<Wait> waits{};  ///< at most waits_max, the oldest; none: it waits for no rank
     Operation operation{};
     bool operator==(const Waiting&) const = default;
 };

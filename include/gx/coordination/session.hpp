@@ -2,10 +2,11 @@
 #pragma once
 
 #include <array>               // whom a thread waits for
+#include <bitset>              // the same, of many
 #include <chrono>              // chrono
 #include <condition_variable>  // waits
 #include <cstdint>             // int64_t
-#include <functional>          // on_change
+#include <functional>          // on_change, identity
 #include <map>                 // connections
 #include <mutex>               // one lock
 #include <optional>            // the root's part
@@ -22,6 +23,8 @@
 #include <gx/core/decl.hpp>                 // GX_DECL
 
 namespace gx::coordination {
+
+class WaitsFor;
 
 /// The coordination channel of one rank, whose process is a member of a run; that of rank 0 is the
 /// root, and coordinates. It carries no payload. A thread, the monitor, watches the sockets; it
@@ -44,8 +47,6 @@ namespace gx::coordination {
 ///          where a rank is lost. All others return; a cause is a value.
 ///          A session that is destroyed before end() is a lost rank to the others.
 /// Cost:    one thread; one connection a member; working_on() one short lock and 80 bytes.
-class WaitsFor;
-
 class Session {
 public:
     struct Options {
@@ -165,7 +166,8 @@ private:
     void wake();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
-    [[nodiscard]] std::vector<int> waits_for();
+    void blame_locked(int peer);
+    [[nodiscard]] std::vector<Wait> waits_for();
     [[nodiscard]] Duration next_tick() const;
     [[nodiscard]] bool over() const;
     [[nodiscard]] bool keeps_connections() const;
@@ -197,33 +199,51 @@ private:
     std::thread monitor_{};
 };
 
-/// While it lives the rank waits for a message of one of its peers, or for any_rank: where a wait
-/// is too long, the root follows the waits-for graph to the rank that waits for none. Each thread
-/// of a rank may have one.
-/// Cost: nothing is allocated; more peers than peers_most count as any_rank.
+/// While it lives a thread of the rank waits for its peers: for a message of one of them or, as in
+/// a gather, of each. Where a wait is too long, the root follows the waits-for graph to the rank
+/// that waits for none. Each thread of a rank may have one; its time counts from the constructor.
+/// Cost: nothing is allocated; one lock and a look at the clock. Peers are told by their ranks, but
+///       for those that are neither among the first 16 of the wait nor below rank 1024: they count
+///       as any_rank.
 class WaitsFor {
 public:
-    static constexpr int peers_most = 16;
+    static constexpr int peers_most = 16, ranks_most = 1024;
 
-    /// -1: none yet.
-    WaitsFor(Session& session, int peer);
+    /// `peer`: a rank, any_rank, or -1: none yet.
+    WaitsFor(Session& session, int peer) : WaitsFor(session, std::array{peer}, std::identity{}) {}
+    /// `peer_of(x)` for each x in `range`.
+    template <class Range, class PeerOf>
+    WaitsFor(Session& session, const Range& range, PeerOf peer_of) : session_(session) {
+        for (const auto& x : range) add(peer_of(x));
+        enter();
+    }
     WaitsFor(const WaitsFor&) = delete;
     WaitsFor& operator=(const WaitsFor&) = delete;
     ~WaitsFor();
 
-    /// Another one; -1: none.
-    void now(int peer);
-    /// One more, whose message would do as well.
-    void also(int peer);
+    /// The wait goes on, for other peers. `peer_of` uses no WaitsFor.
+    void now(int peer) { now(std::array{peer}, std::identity{}); }
+    template <class Range, class PeerOf>
+    void now(const Range& range, PeerOf peer_of) {
+        const std::lock_guard lock(session_.waits_mutex_);
+        clear();
+        for (const auto& x : range) add(peer_of(x));
+    }
 
 private:
     friend class Session;
+    void enter();
+    void clear();
     void add(int peer);
+    [[nodiscard]] bool has(int peer) const;
+    [[nodiscard]] std::vector<int> peers() const;
 
     Session& session_;
-    WaitsFor *next_, *previous_ = nullptr;
-    std::array<int, peers_most> peers_{};
-    int count_ = 0;
+    WaitsFor *next_ = nullptr, *previous_ = nullptr;
+    Duration begin_{};
+    std::array<int, peers_most> first_{};
+    int count_ = 0;                     ///< of `first_`
+    std::bitset<ranks_most> others_{};  ///< by rank
 };
 
 }  // namespace gx::coordination

@@ -251,11 +251,19 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
         const auto of_this_world = [&](int peer) {
             return peer == any_rank || (peer >= 0 && peer < options_.ranks);
         };
-        if (!std::ranges::all_of(waiting->peers, of_this_world))
-            return lose(rank, Reason::lost, "it waits for no rank of this world");
+        for (const Wait& wait : waiting->waits)
+            if (!std::ranges::all_of(wait.peers, of_this_world))
+                return lose(rank, Reason::lost, "it waits for no rank of this world");
+        const auto too_many = [&](const Wait& wait) {
+            return std::ssize(wait.peers) > options_.ranks + 1;
+        };
+        if (waiting->waits.size() > waits_max || std::ranges::any_of(waiting->waits, too_many))
+            return lose(rank, Reason::lost, "it waits more often than a rank can");
         if (!inquiry_) return;
         Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
-        node.peers.insert(node.peers.end(), waiting->peers.begin(), waiting->peers.end());
+        if (node.answered) return;
+        for (const Wait& wait : waiting->waits)
+            node.peers.insert(node.peers.end(), wait.peers.begin(), wait.peers.end());
         node.operation = waiting->operation;
         node.answered = now;
         judge_if_all_answered(now);

@@ -24,7 +24,7 @@ GX_DECL void Member::fail(std::string_view text, int exit_status) {
               "a rank that failed returns a status of 1 to 255: the system keeps eight bits of it");
     send(Failed{exit_status, operation_, std::string(text)});
 }
-GX_DECL void Member::blame(int peer) { send(Blamed{peer, operation_}); }
+GX_DECL void Member::blame(int peer, Duration lasted) { send(Blamed{peer, operation_, lasted}); }
 GX_DECL void Member::compare(RunTerms terms) {
     const auto as_read = [](std::string& text, std::size_t most, const char* hash_of_all) {
         std::string readable = text;
@@ -84,7 +84,7 @@ GX_DECL void Member::received(const Message& message, Duration now) {
     } else if (const auto* regrouped = std::get_if<Regrouped>(&message)) {
         regroup(*regrouped, now);
     } else if (std::holds_alternative<Waiting>(message)) {
-        send(Waiting{waits_for_, operation_});
+        send(Waiting{waits_, operation_});
     } else if (!std::holds_alternative<Alive>(message)) {
         malformed("it sent a message of kind " + std::to_string(message.index() + 1) +
                   ", which only members send");

@@ -186,10 +186,8 @@ GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
     bool drained = false;
     std::optional<WaitsFor> waits;
     while (!resolved(requests, arrival, drained)) {
-        if (!waits) {
-            waits.emplace(session_, -1);
-            for (const Request r : requests) waits->also(posted_[r.id].peer);
-        }
+        if (!waits)
+            waits.emplace(session_, requests, [&](Request r) { return posted_[r.id].peer; });
         constexpr auto timeout = std::cv_status::timeout;
         if (stop_.stopped()) {  // for the rest of what a lost rank had sent
             drained = changed_.wait_for(lock, std::chrono::seconds(1)) == timeout;

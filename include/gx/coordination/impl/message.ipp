@@ -34,6 +34,7 @@ public:
         number(o.step);
         number(o.bucket);
     }
+    void duration(std::chrono::nanoseconds d) { number(std::int64_t{d.count()}); }
 
     void operator()(const Hello& m) {
         string(m.run_id);
@@ -69,6 +70,7 @@ public:
     void operator()(const Blamed& m) {
         number(m.peer);
         operation(m.operation);
+        duration(m.lasted);
     }
     void operator()(const Cause& m) {
         number(static_cast<std::uint8_t>(m.reason));
@@ -93,8 +95,12 @@ public:
         for (const int rank : m.members) number(rank);
     }
     void operator()(const Waiting& m) {
-        number(static_cast<std::uint32_t>(m.peers.size()));
-        for (const int peer : m.peers) number(peer);
+        number(static_cast<std::uint32_t>(m.waits.size()));
+        for (const Wait& wait : m.waits) {
+            duration(wait.lasted);
+            number(static_cast<std::uint32_t>(wait.peers.size()));
+            for (const int peer : wait.peers) number(peer);
+        }
         operation(m.operation);
     }
 
@@ -142,6 +148,12 @@ public:
         number(o.step);
         number(o.bucket);
     }
+    void duration(std::chrono::nanoseconds& d) {
+        std::int64_t nanoseconds = 0;
+        number(nanoseconds);
+        if (nanoseconds < 0) good = false;
+        d = std::chrono::nanoseconds(nanoseconds);
+    }
 
     void operator()(Hello& m) {
         string(m.run_id);
@@ -180,6 +192,7 @@ public:
     void operator()(Blamed& m) {
         number(m.peer);
         operation(m.operation);
+        duration(m.lasted);
     }
     void operator()(Cause& m) {
         std::uint8_t reason = 0;
@@ -213,7 +226,15 @@ public:
     void operator()(Waiting& m) {
         std::uint32_t count = 0;
         number(count);
-        for (std::uint32_t i = 0; i < count && good; ++i) number(m.peers.emplace_back());
+        if (count > waits_max) good = false;
+        for (std::uint32_t i = 0; i < count && good; ++i) {
+            Wait& wait = m.waits.emplace_back();
+            duration(wait.lasted);
+            std::uint32_t peers = 0;
+            number(peers);
+            if (peers == 0) good = false;
+            for (std::uint32_t k = 0; k < peers && good; ++k) number(wait.peers.emplace_back());
+        }
         operation(m.operation);
     }
 

@@ -155,8 +155,7 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
     };
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
     if (limit != Duration::max() && !changed_.wait_for(lock, limit, over)) {
-        member_.blame(static_cast<int>(missing() - has.begin()));
-        wake();
+        blame_locked(static_cast<int>(missing() - has.begin()));
     }
     changed_.wait(lock, over);
     if (missing() != has.end()) throw Error(member_.sentence());
@@ -183,8 +182,7 @@ GX_DECL void Session::fail(std::string_view text, int exit_status) {
 
 GX_DECL void Session::blame(int peer) {
     const std::lock_guard lock(mutex_);
-    member_.blame(peer);
-    wake();
+    blame_locked(peer);
 }
 
 GX_DECL void Session::leave() {
@@ -513,42 +511,61 @@ GX_DECL void Session::member_got(const Message& message) {
 
 // ---- Waits --------------------------------------------------------------------------------
 
-GX_DECL std::vector<int> Session::waits_for() {
+// The newest are the first, and left out where there are too many.
+GX_DECL std::vector<Wait> Session::waits_for() {
+    const Duration now = steady_now();
     const std::lock_guard lock(waits_mutex_);
-    std::vector<int> peers;
+    std::vector<Wait> waits;
     for (const WaitsFor* w = waits_; w != nullptr; w = w->next_)
-        for (int i = 0; i < w->count_; ++i)
-            if (const int peer = w->peers_[static_cast<std::size_t>(i)];
-                std::ranges::find(peers, peer) == peers.end())
-                peers.push_back(peer);
-    return peers;
+        if (w->count_ > 0) waits.push_back({w->peers(), now - w->begin_});
+    if (waits.size() > waits_max)
+        waits.erase(waits.begin(), waits.end() - static_cast<std::ptrdiff_t>(waits_max));
+    return waits;
 }
 
-GX_DECL WaitsFor::WaitsFor(Session& session, int peer) : session_(session) {
-    const std::lock_guard lock(session_.waits_mutex_);
+// The blame is by the oldest wait for `peer`.
+GX_DECL void Session::blame_locked(int peer) {
+    Duration begin{};
+    {
+        const std::lock_guard lock(waits_mutex_);
+        for (const WaitsFor* w = waits_; w != nullptr; w = w->next_)
+            if (w->has(peer)) begin = w->begin_;
+    }
+    member_.blame(peer, begin == Duration{} ? Duration{} : steady_now() - begin);
+    wake();
+}
+
+GX_DECL void WaitsFor::enter() {
+    const std::lock_guard lock(session_.waits_mutex_);  // the list is in the order of `begin_`
+    begin_ = steady_now();
     next_ = std::exchange(session_.waits_, this);
     if (next_ != nullptr) next_->previous_ = this;
-    add(peer);
 }
 GX_DECL WaitsFor::~WaitsFor() {
     const std::lock_guard lock(session_.waits_mutex_);
     (previous_ != nullptr ? previous_->next_ : session_.waits_) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
 }
-GX_DECL void WaitsFor::now(int peer) {
-    const std::lock_guard lock(session_.waits_mutex_);
+GX_DECL void WaitsFor::clear() {
     count_ = 0;
-    add(peer);
-}
-GX_DECL void WaitsFor::also(int peer) {
-    const std::lock_guard lock(session_.waits_mutex_);
-    add(peer);
+    others_.reset();
 }
 GX_DECL void WaitsFor::add(int peer) {
-    const auto end = peers_.begin() + count_;
-    if (peer == -1 || std::find(peers_.begin(), end, peer) != end) return;
-    if (count_ == peers_most) peers_[0] = any_rank;
-    else peers_[static_cast<std::size_t>(count_++)] = peer;
+    if (peer == -1 || has(peer)) return;
+    if (count_ < peers_most) first_[static_cast<std::size_t>(count_++)] = peer;
+    else if (peer >= 0 && peer < ranks_most) others_.set(static_cast<std::size_t>(peer));
+    else first_.back() = any_rank;
+}
+GX_DECL bool WaitsFor::has(int peer) const {
+    const auto end = first_.begin() + count_;
+    return std::find(first_.begin(), end, peer) != end ||
+           (peer >= 0 && peer < ranks_most && others_.test(static_cast<std::size_t>(peer)));
+}
+GX_DECL std::vector<int> WaitsFor::peers() const {
+    std::vector<int> all(first_.begin(), first_.begin() + count_);
+    for (std::size_t r = 0; r < others_.size(); ++r)
+        if (others_.test(r)) all.push_back(static_cast<int>(r));
+    return all;
 }
 
 GX_DECL void Session::lose(int id, bool inside_message) {

@@ -232,10 +232,7 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
             (void)session_.await_cause();
             return stopped(requests, true);
         }
-        if (!waits) {
-            waits.emplace(session_, -1);
-            for (const Request r : requests) waits->also(at(r).peer);
-        }
+        if (!waits) waits.emplace(session_, requests, [&](Request r) { return at(r).peer; });
         backoff.pause(after - before);
     }
 }
