@@ -382,49 +382,92 @@ TEST(Coordinator, TheEndWaitsForEveryRank) {
 /// waits for none, by steps from the one that blamed first.
 struct Oracle {
     explicit Oracle(int ranks)
-        : left(std::size_t(ranks)), said(std::size_t(ranks)), peers(std::size_t(ranks)) {}
+        : left(std::size_t(ranks)),
+          said(std::size_t(ranks)),
+          blamed(std::size_t(ranks), -1),
+          waits(std::size_t(ranks)) {}
 
     Reason reason = Reason::none;
-    int rank = -1, by = -1, blamed = -1;
+    int rank = -1;
+    std::vector<int> blamers;
     std::vector<bool> left, said;
-    std::vector<std::vector<int>> peers;
+    std::vector<int> blamed;
+    std::vector<std::vector<co::Wait>> waits;
 
     void arrives(int r, const Message* m) {
-        if (m && std::holds_alternative<co::Leaving>(*m)) left[std::size_t(r)] = true;
+        const auto i = std::size_t(r);
+        if (m && std::holds_alternative<co::Leaving>(*m)) left[i] = true;
         if (reason != Reason::none) return;
-        if (!m && !left[std::size_t(r)]) reason = Reason::lost, rank = r;
+        if (!m && !left[i]) reason = Reason::lost, rank = r;
         if (m && std::holds_alternative<co::Failed>(*m)) reason = Reason::error, rank = r;
-        if (const auto* b = m ? std::get_if<co::Blamed>(m) : nullptr) {
-            if (by < 0) by = r, blamed = b->peer;
-            peers[std::size_t(r)].push_back(b->peer);
-        }
-        if (const auto* w = m ? std::get_if<co::Waiting>(m) : nullptr) {
-            said[std::size_t(r)] = true;
-            for (const co::Wait& wait : w->waits)
-                for (const int peer : wait.peers) peers[std::size_t(r)].push_back(peer);
-        }
-        if (reason != Reason::none || by < 0) return;
-        for (std::size_t k = 0; k < left.size(); ++k) {
+        if (const auto* b = m ? std::get_if<co::Blamed>(m) : nullptr; b && blamed[i] == -1)
+            blamed[i] = b->peer, blamers.push_back(r);
+        if (const auto* w = m ? std::get_if<co::Waiting>(m) : nullptr; w && !said[i])
+            said[i] = true, waits[i] = w->waits;
+        if (reason != Reason::none || blamers.empty()) return;
+        for (std::size_t k = 0; k < left.size(); ++k)
             if (!left[k] && !said[k]) return;
-            if (left[k]) peers[k].clear();
+        judge();
+    }
+
+private:
+    /// By which it blames, then from the oldest to the youngest.
+    std::vector<co::Wait> in_order(std::size_t k, bool blames) const {
+        std::vector<co::Wait> all = waits[k];
+        const auto rest = [&](const co::Wait& w) {
+            return !blames || std::ranges::find(w.peers, blamed[k]) == w.peers.end();
+        };
+        std::ranges::stable_sort(
+            all, [&](const co::Wait& a, const co::Wait& b) { return a.lasted > b.lasted; });
+        if (!blames) return all;
+        const auto met = std::ranges::find_if_not(all, rest);
+        const co::Wait first = met == all.end() ? co::Wait{{blamed[k]}, {}} : *met;
+        if (met != all.end()) all.erase(met);
+        all.insert(all.begin(), first);
+        return all;
+    }
+    /// Ranks at a distance of 0, 1, ... by first waits; then the oldest wait that is left over.
+    void judge() {
+        int by = blamers.front();
+        for (const int b : std::vector(blamers.rbegin(), blamers.rend()))
+            if (!left[std::size_t(b)]) by = b;
+        std::vector<std::vector<co::Wait>> edges(left.size());
+        for (std::size_t k = 0; k < left.size(); ++k) {
+            if (left[k]) waits[k].clear();
+            if (!left[k] || int(k) == by) edges[k] = in_order(k, blamed[k] >= 0);
         }
-        if (left[std::size_t(by)])
-            for (std::size_t k = 0; k < left.size(); ++k)
-                if (!peers[k].empty()) {
-                    by = int(k), blamed = peers[k].front();
-                    break;
-                }
-        reason = Reason::late, rank = blamed;
-        std::vector<int> ring{by};
-        for (std::size_t steps = 0; steps < left.size(); ++steps) {
-            std::vector<int> next;
-            for (const int waiter : ring)
-                for (const int peer : peers[std::size_t(waiter)]) {
-                    if (peers[std::size_t(peer)].empty()) return void(rank = peer);
-                    if (std::ranges::find(next, peer) == next.end()) next.push_back(peer);
-                }
-            ring = next;
+        reason = Reason::late, rank = blamed[std::size_t(by)];
+        std::vector<int> seen{by}, level{by};
+        for (;;) {
+            for (std::vector<int> next; !level.empty(); level = std::exchange(next, {}))
+                for (const int waiter : level)
+                    if (goes_on(edges, waiter, seen, next)) return;
+            int oldest = -1;
+            for (const int r : seen)
+                if (const auto& e = edges[std::size_t(r)];
+                    !e.empty() &&
+                    (oldest < 0 || e[0].lasted > edges[std::size_t(oldest)][0].lasted))
+                    oldest = r;
+            if (oldest < 0) return;
+            if (goes_on(edges, oldest, seen, level)) return;
         }
+    }
+    /// Follows a wait, which then is gone; true: to the end.
+    bool goes_on(std::vector<std::vector<co::Wait>>& edges, int waiter, std::vector<int>& seen,
+                 std::vector<int>& next) {
+        auto& own = edges[std::size_t(waiter)];
+        const std::vector<int> peers = own.front().peers;
+        own.erase(own.begin());
+        for (const int peer : peers) {
+            if (left[std::size_t(peer)] ||
+                (waits[std::size_t(peer)].empty() && blamed[std::size_t(peer)] == -1)) {
+                rank = peer;
+                return true;
+            }
+            if (std::ranges::find(seen, peer) != seen.end()) continue;
+            seen.push_back(peer), next.push_back(peer);
+        }
+        return false;
     }
 };
 
@@ -448,7 +491,10 @@ void all_agree_on_the_first_cause(int ranks, const std::vector<std::pair<int, in
         else if (what == 9 && runs) w.at(r).blame((r + 1) % ranks);
         else if (what == 10 && r != 0) w.kill(r);
         else if (what == 11 && runs) w.at(r).leave(), returned[std::size_t(r)] = true;
-        else if (what == 12 && runs) w.waits(r, {(r + 1) % ranks, (r + which / ranks) % ranks});
+        else if (what == 12 && runs)
+            w.at(r).waits_for(
+                {{{(r + which) % ranks}, which % 3 * 1s},
+                 {{(r + 1) % ranks, (r + which / ranks) % ranks}, which % 2 * 1s + 1s}});
         w.collect();
     }
     const auto settle = [&] {

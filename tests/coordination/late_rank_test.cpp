@@ -139,7 +139,7 @@ TEST(LateRank, IsFoundBehindEachWaitOfARank) {
             Wire w(3);
             w.join();
             w.waits(0, {1});
-            w.waits(1, {0, 2});
+            w.at(1).waits_for({{{0}, 2s}, {{2}, 1s}});
             w.at(first).blame(first == 0 ? 1 : blames_0 ? 0 : 2);
             w.settle();
             EXPECT_EQ(w.at(0).cause().rank, 2) << first << blames_0;
@@ -204,13 +204,151 @@ TEST(LateRank, IsOneThatSaysToWaitMoreOftenThanItCan) {
     EXPECT_TRUE(loses(waits(1, 4))) << "2 ranks, and any_rank";
     EXPECT_TRUE(loses({{{{2}, 1s}}}));
 }
+/// Rank 0 waits for rank 1, which waits for rank 3; another thread of rank 0 or 1 has just begun to
+/// wait for rank 2.
+TEST(LateRank, IsNotBehindAWaitThatHasJustBegun) {
+    for (const int rank : {0, 1}) {
+        Wire w(4);
+        w.join();
+        const std::vector<co::Wait> fresh{{{2}, 1ms}, {{1 + 2 * rank}, 1s}};
+        w.waits(1, {3});
+        w.waits(0, {1});
+        w.at(rank).waits_for(fresh);
+        w.at(0).blame(1, 1s);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, 3) << rank;
+        EXPECT_EQ(w.at(0).cause().observer, 1) << rank;
+    }
+}
+/// Ranks 0 and 1 wait for each other, in their oldest waits; of others the oldest counts.
+TEST(LateRank, IsBehindAYoungerWaitWhereOlderOnesLeadIntoACycle) {
+    Wire w(5);
+    w.join();
+    w.at(0).waits_for({{{2}, 100ms}, {{1}, 1s}});
+    w.at(1).waits_for({{{3}, 200ms}, {{4}, 300ms}, {{0}, 2s}});
+    w.waits(4, {0});
+    w.at(0).blame(1, 1s);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 3) << "rank 4 waits too, and for rank 2 rank 0 has waited less";
+    EXPECT_EQ(w.at(0).cause().observer, 1);
+}
+/// The deadline of a wait is not that of the oldest: some are without one.
+TEST(LateRank, IsBehindTheWaitThatMetItsDeadline) {
+    Wire w(4);
+    w.join();
+    w.at(0).waits_for({{{2}, 60s}, {{1}, 1s}});
+    w.at(1).waits_for({{{2}, 60s}, {{3}, 1s}});
+    w.at(1).blame(3, 1s);
+    w.at(0).blame(1, 1s);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 3);
+    EXPECT_EQ(w.at(0).cause().observer, 1);
+}
+/// Rank 1 blames rank 0, which waits for it, and then is stopped.
+TEST(LateRank, IsOneThatBlamesAnotherAndThenDoesNotAnswer) {
+    Wire w(3, {.silence = 20s});
+    w.join();
+    w.waits(0, {1});
+    w.waits(2, {1});
+    w.at(1).blame(0);
+    w.collect();
+    w.deliver_up(1);
+    w.kill(1);
+    const auto deliver = [&] {
+        for (const int r : {0, 2, 0}) {
+            while (w.has_down(r)) w.deliver_down(r);
+            while (w.has_up(r)) w.deliver_up(r);
+        }
+    };
+    deliver();
+    w.pass(co::Coordinator::patience);
+    deliver();
+    EXPECT_EQ(w.root.cause().rank, 1);
+    EXPECT_EQ(w.root.cause().observer, 0);
+    EXPECT_TRUE(has(w.root.cause().text, "nor anything at all for 1 s")) << w.root.cause().text;
+}
+/// Rank 1 blames rank 2 and leaves; rank 0 has just begun to wait for rank 3.
+TEST(LateRank, IsTheOneThatIsBlamedThoughTheBlamerLeaves) {
+    for (const bool blames : {false, true}) {
+        Wire w(4);
+        w.join();
+        w.at(1).blame(2);
+        w.collect();
+        w.deliver_up(1);
+        w.at(1).leave();
+        w.waits(0, {3});
+        if (blames) w.at(0).blame(3);
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, blames ? 3 : 2) << "rank 0 is still there to complain";
+        EXPECT_EQ(w.at(0).cause().observer, blames ? 0 : 1);
+    }
+}
+TEST(LateRank, IsOneThatIsNamedBeforeAnyOther) {
+    Wire w(5);
+    w.join();
+    w.waits(1, {co::any_rank, 2});
+    w.waits(2, {3});
+    w.at(1).blame(2);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 3) << "rank 0 does not wait either";
+}
+TEST(LateRank, OfACollectiveHasLeftOnlyIfAllOthersWait) {
+    for (const bool waits : {false, true}) {
+        Wire w(4);
+        w.join();
+        w.at(0).leave();
+        w.settle();
+        for (const int r : {1, 2}) w.waits(r, {co::any_rank});
+        if (waits) w.waits(3, {2});
+        w.at(2).blame(co::any_rank);
+        w.settle();
+        EXPECT_EQ(w.at(1).cause().rank, waits ? 0 : 3);
+        EXPECT_EQ(w.at(1).cause().observer, 2);
+    }
+}
+/// Ranks 1 and 2 wait for each other. Rank 3, for which none waits, answers late, or rank 0 has
+/// stood still.
+TEST(LateRank, OfACycleIsOneThatTheBlamerWaitsFor) {
+    for (const int other : {0, 3})
+        for (const bool waits : {false, true}) {
+            Wire w(4);
+            w.join();
+            w.waits(1, {2});
+            w.waits(2, {1});
+            if (waits) w.waits(other, {1});
+            w.at(1).blame(2);
+            if (other == 0) w.pass(2 * co::Coordinator::pulse + 1ns);
+            w.collect();
+            w.deliver_up(1);
+            for (int r = 0; r < 4; ++r)
+                while (w.has_down(r)) w.deliver_down(r);
+            for (const int r : {1, 2}) w.deliver_up(r);
+            if (other == 3) w.pass(co::Coordinator::lag);
+            w.settle();
+            EXPECT_EQ(w.at(0).cause().rank, 2) << other << waits;
+            EXPECT_EQ(w.at(0).cause().observer, 1) << other << waits;
+            EXPECT_TRUE(w.at(0).cause().text.ends_with("deadline")) << w.at(0).cause().text;
+        }
+}
+TEST(LateRank, AloneIsNotLaterThanOthers) {
+    Wire w(1);
+    w.join();
+    w.waits(0, {0});
+    w.at(0).blame(0);
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 0);
+    EXPECT_TRUE(w.at(0).cause().text.ends_with("deadline")) << w.at(0).cause().text;
+}
 /// A ring of ranks that all wait, as one of them has stood still, and has not read what came.
 TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
     for (const int late : {0, 1, 2})
         for (const bool lags : {true, false}) {
             Wire w(3);
             w.join();
-            for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
+            for (int r = 0; r < 3; ++r) {
+                w.waits(r, {(r + 2) % 3});
+                w.at(r).working_on({"all-reduce", r});
+            }
             w.at(1).blame(0);
             w.collect();
             w.deliver_up(1);
@@ -224,7 +362,10 @@ TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
             w.settle();
             EXPECT_EQ(w.at(0).cause().rank, lags ? late : 0);
             EXPECT_EQ(w.at(0).cause().observer, lags ? (late + 1) % 3 : 1);
-            EXPECT_EQ(has(w.at(0).cause().text, "It answered later than the others"), lags);
+            EXPECT_EQ(has(w.at(0).cause().text,
+                          "It answered later than the others, as if its process had stood still; "
+                          "ranks wait for each other in different operations: rank 0 in step 0"),
+                      lags);
         }
 }
 TEST(LateRank, OfACycleIsTheRootWhereItStoodStill) {
@@ -232,13 +373,17 @@ TEST(LateRank, OfACycleIsTheRootWhereItStoodStill) {
         Wire w(3);
         w.join();
         for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
+        w.at(2).working_on({"all-reduce", 5});
         w.at(2).blame(1);
         w.pass(pause);
         w.settle();
         const bool stood = pause > 2 * co::Coordinator::pulse;
         EXPECT_EQ(w.at(0).cause().rank, stood ? 0 : 1);
         EXPECT_EQ(w.at(0).cause().observer, stood ? 1 : 2);
-        EXPECT_EQ(has(w.at(0).cause().text, "Its process had stood still for 1 s"), stood)
+        EXPECT_EQ(
+            has(w.at(0).cause().text,
+                "Its process had stood still for 1 s; ranks wait for each other in different"),
+            stood)
             << w.at(0).cause().text;
     }
     Wire w(3);

@@ -32,12 +32,15 @@ struct Order {
 ///     terms        once every rank has sent its RunTerms and they are those of rank 0: Agreed
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
-///     a late rank  once a rank blames another one, all are asked whom they wait for. The waits-for
+///     a late rank  once a rank blames another one, all are asked for their waits. The waits-for
 ///                  graph is searched from the rank that blamed first: at fault is the nearest rank
-///                  that waits for none, or does not answer within `patience`. Where all that it
-///                  leads to wait: the root, if its process has just stood still; a rank that
-///                  answers `lag` later than all others, as its process had; or the rank that was
-///                  blamed first
+///                  that waits for none, or does not answer within `patience`. Of each rank one
+///                  wait is followed, with all its peers: that by which it blames, else its oldest.
+///                  Younger ones are followed where these lead to no end, the oldest of them first,
+///                  since a wait that has just begun in another thread is no reason for one that is
+///                  too long. Where all visited ranks wait, it is one of them that another one
+///                  waits for: the root, if its process has just stood still; a rank that answers
+///                  `lag` later than all others, as its process had; or the rank that was blamed
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -110,18 +113,34 @@ private:
         std::optional<RunTerms> terms{};
         Duration heard{};
     };
+    /// Edges of the waits-for graph: a wait of one rank.
+    struct Edges {
+        std::vector<int> peers{};  ///< named ranks, or any_rank alone
+        Duration since{};          ///< by the root's clock
+    };
     /// A node of the waits-for graph.
     struct Node {
-        std::vector<int> peers{};  ///< as in Waiting, and those that it blames
+        std::vector<Edges> waits{};  ///< as in Waiting
+        int blamed = -1;             ///< by its first Blamed
+        Duration blamed_since{};
         Operation operation{};
-        std::optional<Duration> answered{};  ///< when its Waiting came
-        [[nodiscard]] bool waits() const { return !peers.empty(); }
+        std::optional<Duration> answered{};  ///< when its first Waiting came
     };
-    /// The waits-for graph, while it is asked for.
+    /// The waits-for graph, while the ranks are asked for it.
     struct Inquiry {
-        int by = of_no_rank, blamed = of_no_rank;  ///< the first one
+        std::vector<int> blamers{};  ///< in the order of their Blamed
         Duration end{};
         std::vector<Node> nodes{};  ///< by rank
+    };
+    /// What a search of the graph has found.
+    struct Search {
+        int by = of_no_rank;  ///< where it begins
+        /// [rank]: the first that was found to wait for it, or of_no_rank.
+        std::vector<int> observers{};
+        int end = of_no_rank;  ///< nearest rank that does not wait
+        [[nodiscard]] bool visited(int rank) const {
+            return rank == by || observers[static_cast<std::size_t>(rank)] != of_no_rank;
+        }
     };
     /// At fault: `rank`, for which `observer` waits.
     struct Verdict {
@@ -151,11 +170,15 @@ private:
     void refuse_strangers();
     void heard_from(int rank, const Message& message, Duration now);
     void blame(int rank, const Blamed& blamed, Duration now);
+    void answer(int rank, const Waiting& waiting, Duration now);
     void judge_if_all_answered(Duration now);
     void judge(Duration now);
-    [[nodiscard]] std::optional<Verdict> end_of_waits(const Inquiry& q, Duration now) const;
-    [[nodiscard]] Verdict verdict_on_cycle(const Inquiry& q, Duration now) const;
-    [[nodiscard]] static std::string other_operations(const Inquiry& q);
+    void put_in_order(Node& node) const;
+    [[nodiscard]] bool waits(const Inquiry& q, int rank) const;
+    [[nodiscard]] Search search(const Inquiry& q, int by) const;
+    [[nodiscard]] Verdict verdict_on_end(const Inquiry& q, const Search& s, Duration now) const;
+    [[nodiscard]] Verdict verdict_on_cycle(const Inquiry& q, const Search& s, Duration now) const;
+    [[nodiscard]] static std::string other_operations(const Inquiry& q, const Search& s);
     void notice_pause(Duration now);
     void fail(int rank, const Failed& failed);
     void compare(int rank, const RunTerms& terms);

@@ -1,7 +1,8 @@
 // Coordinator: the bodies.
 #pragma once
 
-#include <algorithm>  // all_of, find, mismatch
+#include <algorithm>  // all_of, find, mismatch, rotate
+#include <iterator>   // back_inserter
 #include <sstream>    // options
 #include <utility>    // exchange, pair
 #include <vector>     // options
@@ -248,25 +249,7 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
             return lose(rank, Reason::lost, "it waits for no rank of this world");
         blame(rank, *blamed, now);
     } else if (const auto* waiting = std::get_if<Waiting>(&message)) {
-        const auto of_this_world = [&](int peer) {
-            return peer == any_rank || (peer >= 0 && peer < options_.ranks);
-        };
-        for (const Wait& wait : waiting->waits)
-            if (!std::ranges::all_of(wait.peers, of_this_world))
-                return lose(rank, Reason::lost, "it waits for no rank of this world");
-        const auto too_many = [&](const Wait& wait) {
-            return std::ssize(wait.peers) > options_.ranks + 1;
-        };
-        if (waiting->waits.size() > waits_max || std::ranges::any_of(waiting->waits, too_many))
-            return lose(rank, Reason::lost, "it waits more often than a rank can");
-        if (!inquiry_) return;
-        Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
-        if (node.answered) return;
-        for (const Wait& wait : waiting->waits)
-            node.peers.insert(node.peers.end(), wait.peers.begin(), wait.peers.end());
-        node.operation = waiting->operation;
-        node.answered = now;
-        judge_if_all_answered(now);
+        answer(rank, *waiting, now);
     } else if (const auto* terms = std::get_if<RunTerms>(&message)) {
         compare(rank, *terms);
     } else if (const auto* note = std::get_if<Note>(&message)) {
@@ -284,19 +267,52 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
     }
 }
 
+// ---- A late rank ------------------------------------------------------------------------
+
 GX_DECL void Coordinator::blame(int rank, const Blamed& blamed, Duration now) {
     seat(rank).operation = blamed.operation;
     if (cause_.stopped()) return;
     if (!inquiry_) {
-        inquiry_ = {.by = rank,
-                    .blamed = blamed.peer,
-                    .end = saturating_sum(now, patience),
+        inquiry_ = {.end = saturating_sum(now, patience),
                     .nodes = std::vector<Node>(seats_.size())};
         send_to_all(Waiting{});
     }
     Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
-    node.peers.push_back(blamed.peer);
-    node.operation = blamed.operation;
+    if (node.blamed == -1) {
+        inquiry_->blamers.push_back(rank);
+        node.blamed = blamed.peer;
+        node.blamed_since = now - blamed.lasted;
+        node.operation = blamed.operation;
+    }
+    judge_if_all_answered(now);
+}
+
+GX_DECL void Coordinator::answer(int rank, const Waiting& waiting, Duration now) {
+    const auto of_this_world = [&](int peer) {
+        return peer == any_rank || (peer >= 0 && peer < options_.ranks);
+    };
+    for (const Wait& wait : waiting.waits)
+        if (!std::ranges::all_of(wait.peers, of_this_world))
+            return lose(rank, Reason::lost, "it waits for no rank of this world");
+    const auto too_many = [&](const Wait& wait) {
+        return std::ssize(wait.peers) > options_.ranks + 1;
+    };
+    if (waiting.waits.size() > waits_max || std::ranges::any_of(waiting.waits, too_many))
+        return lose(rank, Reason::lost, "it waits more often than a rank can");
+    if (!inquiry_) return;
+    Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
+    if (node.answered) return;
+    node.answered = now;
+    if (node.blamed == -1) node.operation = waiting.operation;
+    for (const Wait& wait : waiting.waits) {
+        std::vector<int> named;
+        std::ranges::copy_if(wait.peers, std::back_inserter(named),
+                             [](int peer) { return peer != any_rank; });
+        const bool any = named.size() < wait.peers.size();
+        const Duration since = now - wait.lasted;
+        if (!named.empty()) node.waits.push_back({std::move(named), since});
+        if (any) node.waits.push_back({{any_rank}, since});
+    }
     judge_if_all_answered(now);
 }
 
@@ -309,83 +325,142 @@ GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
 
 GX_DECL void Coordinator::judge(Duration now) {
     Inquiry q = std::move(*inquiry_);
-    for (int r = 0; r < options_.ranks; ++r)
-        if (seat(r).left) q.nodes[static_cast<std::size_t>(r)].peers.clear();
-    const auto waits = [](const Node& n) { return n.waits(); };
-    if (const auto first = std::ranges::find_if(q.nodes, waits);
-        seat(q.by).left && first != q.nodes.end())
-        q.by = static_cast<int>(first - q.nodes.begin()), q.blamed = first->peers.front();
-    auto verdict = end_of_waits(q, now);
-    if (!verdict) verdict = verdict_on_cycle(q, now);
-    const Operation& operation = q.nodes[static_cast<std::size_t>(verdict->observer)].operation;
+    const auto left = [&](int r) { return seat(r).left; };
+    const auto stays = std::ranges::find_if_not(q.blamers, left);
+    const int by = stays == q.blamers.end() ? q.blamers.front() : *stays;
+    for (int r = 0; r < options_.ranks; ++r) {
+        Node& node = q.nodes[static_cast<std::size_t>(r)];
+        if (left(r)) node.waits.clear();
+        if (!left(r) || r == by) put_in_order(node);
+    }
+    const Search s = search(q, by);
+    const Verdict v = s.end != of_no_rank ? verdict_on_end(q, s, now) : verdict_on_cycle(q, s, now);
+    const Operation& operation = q.nodes[static_cast<std::size_t>(v.observer)].operation;
     stop({.reason = Reason::late,
-          .rank = verdict->rank,
-          .observer = verdict->observer,
+          .rank = v.rank,
+          .observer = v.observer,
           .exit_status = 1,
           .operation = operation,
-          .text = name(verdict->rank) + " timed out: rank " + std::to_string(verdict->observer) +
+          .text = name(v.rank) + " timed out: rank " + std::to_string(v.observer) +
                   " waited for it in " + describe(operation) +
-                  ", and nothing came before the deadline" + verdict->remark});
+                  ", and nothing came before the deadline" + v.remark});
 }
 
-// Breadth first; an edge to any_rank leads to all ranks that do not wait.
-GX_DECL auto Coordinator::end_of_waits(const Inquiry& q, Duration now) const
-    -> std::optional<Verdict> {
-    std::vector<int> queue{q.by};
-    for (std::size_t at = 0; at < queue.size(); ++at) {
-        const int waiter = queue[at];
-        for (const int peer : q.nodes[static_cast<std::size_t>(waiter)].peers)
-            for (int r = 0; r < options_.ranks; ++r) {
-                const Node& node = q.nodes[static_cast<std::size_t>(r)];
-                if (peer != r && (peer != any_rank || node.waits())) continue;
-                if (node.waits()) {
-                    if (std::ranges::find(queue, r) == queue.end()) queue.push_back(r);
-                    continue;
-                }
-                Verdict v{r, waiter};
-                if (!node.answered && present(r) && !seat(r).left)
-                    v.remark = ", nor anything at all for " +
-                               detail::coordinator::seconds(now - seat(r).heard);
-                return v;
-            }
+// The wait by which it blames is the first, and stands alone where its answer has none for that
+// rank; then they are in the order of their ages.
+GX_DECL void Coordinator::put_in_order(Node& node) const {
+    std::ranges::stable_sort(node.waits, {}, &Edges::since);
+    if (node.blamed == -1) return;
+    const auto met = std::ranges::find_if(node.waits, [&](const Edges& w) {
+        return std::ranges::find(w.peers, node.blamed) != w.peers.end();
+    });
+    if (met == node.waits.end()) {
+        node.waits.insert(node.waits.begin(), {{node.blamed}, node.blamed_since});
+    } else {
+        met->since = std::min(met->since, node.blamed_since);
+        std::rotate(node.waits.begin(), met, met + 1);
     }
-    return std::nullopt;
 }
 
-GX_DECL auto Coordinator::verdict_on_cycle(const Inquiry& q, Duration now) const -> Verdict {
+// Whether the search goes on behind it.
+GX_DECL bool Coordinator::waits(const Inquiry& q, int rank) const {
+    const Node& node = q.nodes[static_cast<std::size_t>(rank)];
+    return present(rank) && !seat(rank).left && node.answered && !node.waits.empty();
+}
+
+// Breadth first. An edge to any_rank leads to all other ranks, but to those that have left only
+// where nothing else ends the search.
+GX_DECL auto Coordinator::search(const Inquiry& q, int by) const -> Search {
+    Search s{.by = by, .observers = std::vector<int>(seats_.size(), of_no_rank)};
+    std::vector<int> visited{by};
+    std::vector<std::size_t> followed(seats_.size());  // waits of each rank
+    int waits_for_any = of_no_rank;
+    const auto visit = [&](int r, int waiter) {
+        const bool is_new = !s.visited(r);
+        int& observer = s.observers[static_cast<std::size_t>(r)];
+        if (observer == of_no_rank) observer = waiter;
+        if (!waits(q, r)) s.end = r;
+        else if (is_new) visited.push_back(r);
+    };
+    const auto next_wait = [&](int r) -> const Edges* {
+        const auto& all = q.nodes[static_cast<std::size_t>(r)].waits;
+        const std::size_t next = followed[static_cast<std::size_t>(r)];
+        return next < all.size() ? &all[next] : nullptr;
+    };
+    const auto follow = [&](int waiter) {
+        const Edges* const wait = next_wait(waiter);
+        if (wait == nullptr) return;
+        ++followed[static_cast<std::size_t>(waiter)];
+        if (wait->peers.front() != any_rank) {
+            for (std::size_t i = 0; i < wait->peers.size() && s.end == of_no_rank; ++i)
+                visit(wait->peers[i], waiter);
+            return;
+        }
+        if (waits_for_any == of_no_rank) waits_for_any = waiter;
+        for (const bool waiting : {false, true})
+            for (int r = 0; r < options_.ranks && s.end == of_no_rank; ++r)
+                if (r != waiter && !seat(r).left && waits(q, r) == waiting) visit(r, waiter);
+    };
+    const auto oldest = [&] {
+        int found = of_no_rank;
+        for (const int r : visited)
+            if (const Edges* const wait = next_wait(r);
+                wait != nullptr && (found == of_no_rank || wait->since < next_wait(found)->since))
+                found = r;
+        return found;
+    };
+    for (std::size_t at = 0; s.end == of_no_rank;) {
+        const int waiter = at < visited.size() ? visited[at++] : oldest();
+        if (waiter == of_no_rank) break;
+        follow(waiter);
+    }
+    for (int r = 0; r < options_.ranks && waits_for_any != of_no_rank; ++r)
+        if (s.end == of_no_rank && seat(r).left && r != waits_for_any) visit(r, waits_for_any);
+    return s;
+}
+
+GX_DECL auto Coordinator::verdict_on_end(const Inquiry& q, const Search& s, Duration now) const
+    -> Verdict {
+    Verdict v{s.end, s.observers[static_cast<std::size_t>(s.end)]};
+    if (present(s.end) && !seat(s.end).left && !q.nodes[static_cast<std::size_t>(s.end)].answered)
+        v.remark =
+            ", nor anything at all for " + detail::coordinator::seconds(now - seat(s.end).heard);
+    return v;
+}
+
+GX_DECL auto Coordinator::verdict_on_cycle(const Inquiry& q, const Search& s, Duration now) const
+    -> Verdict {
     const auto node = [&](int r) -> const Node& { return q.nodes[static_cast<std::size_t>(r)]; };
-    const auto waits_for = [&](int r) {  // a rank that does, or the first to complain
-        for (int w = 0; w < options_.ranks; ++w)
-            if (w != r && std::ranges::find(node(w).peers, r) != node(w).peers.end()) return w;
-        return q.by;
-    };
-    if (paused_ > Duration::zero() && now - paused_end_ <= patience)
-        return {0, waits_for(0),
-                ". Its process had stood still for " + detail::coordinator::seconds(paused_)};
-    int last = 0;
-    for (int r = 1; r < options_.ranks; ++r)
-        if (node(r).answered > node(last).answered) last = r;
-    const auto long_before = [&](int r) {
-        return r == last || !node(r).answered || *node(last).answered - *node(r).answered >= lag;
-    };
-    bool alone = true;
-    for (int r = 0; r < options_.ranks; ++r) alone = alone && long_before(r);
-    if (alone && node(last).answered)
-        return {last, waits_for(last),
-                ". It answered later than the others, as if its process had stood still"};
-    Verdict v{q.blamed, q.by, other_operations(q)};
+    const auto observer = [&](int r) { return s.observers[static_cast<std::size_t>(r)]; };
+    const std::string remark = other_operations(q, s);
+    if (paused_ > Duration::zero() && now - paused_end_ <= patience && observer(0) != of_no_rank)
+        return {
+            0, observer(0),
+            ". Its process had stood still for " + detail::coordinator::seconds(paused_) + remark};
+    std::vector<std::pair<Duration, int>> answers;
+    for (int r = 0; r < options_.ranks; ++r)
+        if (s.visited(r) && node(r).answered) answers.emplace_back(*node(r).answered, r);
+    std::ranges::sort(answers);
+    if (answers.size() > 1) {
+        const auto [last, rank] = answers.back();
+        if (last - answers[answers.size() - 2].first >= lag && observer(rank) != of_no_rank)
+            return {
+                rank, observer(rank),
+                ". It answered later than the others, as if its process had stood still" + remark};
+    }
+    Verdict v{node(s.by).blamed, s.by, remark};
     if (v.rank != any_rank) return v;
-    v.rank = q.by == 0 && options_.ranks > 1 ? 1 : 0;
+    v.rank = s.by == 0 && options_.ranks > 1 ? 1 : 0;
     for (int r = options_.ranks - 1; r >= 0; --r)
-        if (node(r).waits() && node(r).operation != node(q.by).operation) v.rank = r;
+        if (s.visited(r) && node(r).operation != node(s.by).operation) v.rank = r;
     return v;
 }
 
 // Of a cycle: what its ranks do, unless that is one operation.
-GX_DECL std::string Coordinator::other_operations(const Inquiry& q) {
+GX_DECL std::string Coordinator::other_operations(const Inquiry& q, const Search& s) {
     std::vector<std::pair<std::string, int>> found;  // and the first rank in it
     for (std::size_t r = 0; r < q.nodes.size(); ++r) {
-        if (!q.nodes[r].waits()) continue;
+        if (!s.visited(static_cast<int>(r))) continue;
         const std::string operation = describe(q.nodes[r].operation);
         if (std::ranges::find(found, operation, [](const auto& f) { return f.first; }) ==
             found.end())
@@ -398,6 +473,8 @@ GX_DECL std::string Coordinator::other_operations(const Inquiry& q) {
                 found[i].first;
     return text + ". A reducer must make the same reductions on all of them";
 }
+
+// ---- Errors, terms, and ranks that leave --------------------------------------------------
 
 GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
     seat(rank).operation = failed.operation;
