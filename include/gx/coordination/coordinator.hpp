@@ -40,7 +40,11 @@ struct Order {
 ///                  since a wait that has just begun in another thread is no reason for one that is
 ///                  too long. Where all visited ranks wait, it is one of them that another one
 ///                  waits for: the root, if its process has just stood still; a rank that answers
-///                  `lag` later than all others, as its process had; or the rank that was blamed
+///                  `lag` later than all others, as its process had; or the rank that was blamed.
+///                  Before the end of the waits comes a root whose process stood still until just
+///                  before the first blame, for at least half of the time of a wait for it, since
+///                  its ranks have gone on meanwhile; but not if the root itself had begun a wait
+///                  before. To know that, it is asked once all others have answered
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -129,15 +133,20 @@ private:
     /// The waits-for graph, while the ranks are asked for it.
     struct Inquiry {
         std::vector<int> blamers{};  ///< in the order of their Blamed
-        Duration end{};
+        Duration begin{}, end{};
+        Duration paused{}, paused_end{};  ///< a pause of the root shortly before `begin`; 0: none
+        bool root_is_asked = false;
         std::vector<Node> nodes{};  ///< by rank
+        [[nodiscard]] bool root_waited_before_pause() const;
+        [[nodiscard]] bool is_mostly_pause(Duration since) const;
     };
     /// What a search of the graph has found.
     struct Search {
         int by = of_no_rank;  ///< where it begins
         /// [rank]: the first that was found to wait for it, or of_no_rank.
         std::vector<int> observers{};
-        int end = of_no_rank;  ///< nearest rank that does not wait
+        int end = of_no_rank;      ///< nearest rank that does not wait
+        int held_up = of_no_rank;  ///< has waited for the root, for the most during its pause
         [[nodiscard]] bool visited(int rank) const {
             return rank == by || observers[static_cast<std::size_t>(rank)] != of_no_rank;
         }
@@ -177,7 +186,8 @@ private:
     [[nodiscard]] bool waits(const Inquiry& q, int rank) const;
     [[nodiscard]] Search search(const Inquiry& q, int by) const;
     [[nodiscard]] Verdict verdict_on_end(const Inquiry& q, const Search& s, Duration now) const;
-    [[nodiscard]] Verdict verdict_on_cycle(const Inquiry& q, const Search& s, Duration now) const;
+    [[nodiscard]] std::optional<Verdict> verdict_on_pause(const Inquiry& q, const Search& s) const;
+    [[nodiscard]] Verdict verdict_on_cycle(const Inquiry& q, const Search& s) const;
     [[nodiscard]] static std::string other_operations(const Inquiry& q, const Search& s);
     void notice_pause(Duration now);
     void fail(int rank, const Failed& failed);

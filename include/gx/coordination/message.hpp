@@ -45,8 +45,8 @@ namespace gx::coordination {
 //     15 Regrouped  root    i64 number, list of i32 members
 //     16 Waiting    both    list of waits: i64 nanoseconds, list of i32 peers; operation
 //
-// A list of waits has at most waits_max elements; each has at least one peer and has lasted at least
-// 0 ns.
+// A list of waits has at most waits_max elements; each has at least one peer and has lasted 0 ns
+// at least.
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.

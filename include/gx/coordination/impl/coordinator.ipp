@@ -273,9 +273,13 @@ GX_DECL void Coordinator::blame(int rank, const Blamed& blamed, Duration now) {
     seat(rank).operation = blamed.operation;
     if (cause_.stopped()) return;
     if (!inquiry_) {
-        inquiry_ = {.end = saturating_sum(now, patience),
+        const bool paused = paused_ > Duration::zero() && now - paused_end_ <= patience;
+        inquiry_ = {.begin = now,
+                    .end = saturating_sum(now, patience),
+                    .paused = paused ? paused_ : Duration::zero(),
+                    .paused_end = paused_end_,
                     .nodes = std::vector<Node>(seats_.size())};
-        send_to_all(Waiting{});
+        for (int r = 1; r < options_.ranks; ++r) send(r, Waiting{});
     }
     Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
     if (node.blamed == -1) {
@@ -316,11 +320,17 @@ GX_DECL void Coordinator::answer(int rank, const Waiting& waiting, Duration now)
     judge_if_all_answered(now);
 }
 
+// The root's rank answers at once and is asked last: where another rank has gone on by what the
+// root sent after a pause, the root's answer is later than that send.
 GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
-    for (int r = 0; r < options_.ranks; ++r)
-        if (present(r) && !seat(r).left && !inquiry_->nodes[static_cast<std::size_t>(r)].answered)
-            return;
-    judge(now);
+    const auto may_answer = [&](int r) {
+        return present(r) && !seat(r).left &&
+               !inquiry_->nodes[static_cast<std::size_t>(r)].answered;
+    };
+    for (int r = 1; r < options_.ranks && now < inquiry_->end; ++r)
+        if (may_answer(r)) return;
+    if (!may_answer(0)) return judge(now);
+    if (!std::exchange(inquiry_->root_is_asked, true)) send(0, Waiting{});
 }
 
 GX_DECL void Coordinator::judge(Duration now) {
@@ -334,7 +344,10 @@ GX_DECL void Coordinator::judge(Duration now) {
         if (!left(r) || r == by) put_in_order(node);
     }
     const Search s = search(q, by);
-    const Verdict v = s.end != of_no_rank ? verdict_on_end(q, s, now) : verdict_on_cycle(q, s, now);
+    const auto pause = verdict_on_pause(q, s);
+    const Verdict v = pause                 ? *pause
+                      : s.end != of_no_rank ? verdict_on_end(q, s, now)
+                                            : verdict_on_cycle(q, s);
     const Operation& operation = q.nodes[static_cast<std::size_t>(v.observer)].operation;
     stop({.reason = Reason::late,
           .rank = v.rank,
@@ -375,6 +388,7 @@ GX_DECL auto Coordinator::search(const Inquiry& q, int by) const -> Search {
     std::vector<int> visited{by};
     std::vector<std::size_t> followed(seats_.size());  // waits of each rank
     int waits_for_any = of_no_rank;
+    const bool root_can_hold_up = !seat(0).left && !q.root_waited_before_pause();
     const auto visit = [&](int r, int waiter) {
         const bool is_new = !s.visited(r);
         int& observer = s.observers[static_cast<std::size_t>(r)];
@@ -391,7 +405,11 @@ GX_DECL auto Coordinator::search(const Inquiry& q, int by) const -> Search {
         const Edges* const wait = next_wait(waiter);
         if (wait == nullptr) return;
         ++followed[static_cast<std::size_t>(waiter)];
-        if (wait->peers.front() != any_rank) {
+        const bool for_any = wait->peers.front() == any_rank;
+        const bool for_root = for_any || std::ranges::find(wait->peers, 0) != wait->peers.end();
+        if (waiter != 0 && for_root && root_can_hold_up && q.is_mostly_pause(wait->since))
+            s.held_up = waiter;
+        if (!for_any) {
             for (std::size_t i = 0; i < wait->peers.size() && s.end == of_no_rank; ++i)
                 visit(wait->peers[i], waiter);
             return;
@@ -428,20 +446,38 @@ GX_DECL auto Coordinator::verdict_on_end(const Inquiry& q, const Search& s, Dura
     return v;
 }
 
-GX_DECL auto Coordinator::verdict_on_cycle(const Inquiry& q, const Search& s, Duration now) const
-    -> Verdict {
+GX_DECL bool Coordinator::Inquiry::root_waited_before_pause() const {
+    const auto before = [&](const Edges& wait) { return wait.since < paused_end - paused; };
+    return std::ranges::any_of(nodes[0].waits, before);
+}
+// Whether the root stood still for at least half of a wait, as it was when the first deadline was
+// met.
+GX_DECL bool Coordinator::Inquiry::is_mostly_pause(Duration since) const {
+    const Duration both = paused_end - std::max(since, paused_end - paused);
+    return both > Duration::zero() && 2 * both >= begin - since;
+}
+
+GX_DECL auto Coordinator::verdict_on_pause(const Inquiry& q, const Search& s) const
+    -> std::optional<Verdict> {
+    const bool is_cycle = s.end == of_no_rank;
+    const int observer = s.held_up != of_no_rank ? s.held_up : s.observers[0];
+    if (q.paused == Duration::zero() || observer == of_no_rank) return std::nullopt;
+    if (s.held_up == of_no_rank && !is_cycle) return std::nullopt;
+    return Verdict{0, observer,
+                   ". Its process had stood still for " + detail::coordinator::seconds(q.paused) +
+                       (is_cycle ? other_operations(q, s) : "")};
+}
+
+GX_DECL auto Coordinator::verdict_on_cycle(const Inquiry& q, const Search& s) const -> Verdict {
     const auto node = [&](int r) -> const Node& { return q.nodes[static_cast<std::size_t>(r)]; };
     const auto observer = [&](int r) { return s.observers[static_cast<std::size_t>(r)]; };
     const std::string remark = other_operations(q, s);
-    if (paused_ > Duration::zero() && now - paused_end_ <= patience && observer(0) != of_no_rank)
-        return {
-            0, observer(0),
-            ". Its process had stood still for " + detail::coordinator::seconds(paused_) + remark};
     std::vector<std::pair<Duration, int>> answers;
     for (int r = 0; r < options_.ranks; ++r)
-        if (s.visited(r) && node(r).answered) answers.emplace_back(*node(r).answered, r);
+        if (s.visited(r) && node(r).answered)
+            answers.emplace_back(r == 0 ? q.begin : *node(r).answered, r);
     std::ranges::sort(answers);
-    if (answers.size() > 1) {
+    if (answers.size() > 1 && paused_end_ <= q.begin) {  // else the root read them late itself
         const auto [last, rank] = answers.back();
         if (last - answers[answers.size() - 2].first >= lag && observer(rank) != of_no_rank)
             return {
@@ -587,10 +623,13 @@ GX_DECL void Coordinator::closed(int connection, Duration now, bool inside_messa
     regroup_if_all_said(now);
 }
 
-// As behind a SIGSTOP: pulses are missing.
+// As behind a SIGSTOP: pulses are missing. There are none before all ranks have come. What was sent
+// meanwhile, answers to an inquiry too, is still to be read.
 GX_DECL void Coordinator::notice_pause(Duration now) {
-    if (now - seen_ > 2 * pulse) paused_ = now - seen_, paused_end_ = now;
-    seen_ = now;
+    const Duration since = now - std::exchange(seen_, now);
+    if (!joined_ || since <= 2 * pulse) return;
+    paused_ = since, paused_end_ = now;
+    if (inquiry_) inquiry_->end = saturating_sum(inquiry_->end, since);
 }
 
 GX_DECL void Coordinator::tick(Duration now) {
@@ -615,7 +654,7 @@ GX_DECL void Coordinator::tick(Duration now) {
               .operation = seat(0).operation,
               .text = std::move(text)});
     }
-    if (inquiry_ && now >= inquiry_->end) judge(now);
+    if (inquiry_ && now >= inquiry_->end) judge_if_all_answered(now);
     for (int r = 1; r < options_.ranks && !ended_; ++r)
         if (present(r) && now >= saturating_sum(seat(r).heard, options_.silence))
             lose(r, Reason::silent,
