@@ -460,6 +460,92 @@ TEST(Session, SaysHowLongEachWaitHasLasted) {
     m.session->blame(2);
     EXPECT_EQ(m.next<Blamed>().lasted, 0ns) << "no wait is for it";
 }
+TEST(Session, SaysThatAGatherIsForAllThatAreMissing) {
+    Member1 m(4);
+    std::jthread rank([&] { EXPECT_THROW((void)m.session->gather("1"), gx::Error); });
+    std::vector<Wait> waits;
+    while (waits.empty()) waits = m.waits();
+    EXPECT_EQ(waits[0].peers, (std::vector{0, 2, 3}));
+    const auto note = encode(Note{2, {}});
+    EXPECT_EQ(::send(m.root.get(), note.data(), note.size(), 0), std::ssize(note));
+    while (waits.empty() || waits[0].peers.size() == 3) waits = m.waits();
+    EXPECT_EQ(waits[0].peers, (std::vector{0, 3}));
+    m.root = {};  // the loss of rank 0
+}
+TEST(Session, SaysThatAComparisonIsForTheRoot) {
+    Member1 m(4);
+    std::jthread rank([&] { EXPECT_THROW(m.session->compare({}), gx::Error); });
+    std::vector<Wait> waits;
+    while (waits.empty()) waits = m.waits();
+    EXPECT_EQ(waits[0].peers, std::vector{0});
+    m.root = {};
+}
+/// Whether rank 2 is named, for which the observer waits. Ranks get some time to begin their waits,
+/// more of it in each attempt.
+template <class Scenario>
+bool names_rank_2(int observer, Scenario scenario) {
+    for (auto time = 100ms; time < 10s; time *= 4) {
+        const Cause cause = scenario(time);
+        if (cause.rank == 2 && cause.observer == observer) return true;
+    }
+    return false;
+}
+/// Ranks 0 and 1 compare their runs. Rank 2 does not.
+TEST(Session, SaysThatTheRootComparesWithAll) {
+    EXPECT_TRUE(names_rank_2(0, [](auto time) {
+        Sessions s(3);
+        for (std::size_t r = 0; r < 3; ++r) s[r].join();
+        const std::jthread zero([&] { EXPECT_THROW(s[0].compare({}), gx::Error); });
+        std::this_thread::sleep_for(time);
+        s[1].blame(0);
+        return cause_of(s[1]);
+    }));
+}
+/// Memory of all ranks, which are sessions of one process.
+struct Memories {
+    explicit Memories(Sessions& s) : all(s.all.size()) {
+        std::vector<std::jthread> ranks;
+        for (std::size_t r = 0; r < all.size(); ++r)
+            ranks.emplace_back([&, r] { s[r].join(), all[r] = NodeMemory::join(s[r], 60s); });
+    }
+    std::vector<std::unique_ptr<NodeMemory>> all;
+};
+/// Rank 0 waits for rank 1, which waits for all in shared memory. Rank 2 does not come.
+TEST(NodeMemory, SaysThatAMeetingIsForAllThatHaveNotCome) {
+    EXPECT_TRUE(names_rank_2(1, [](auto time) {
+        Sessions s(3);
+        const Memories m(s);
+        const WaitsFor zero(s[0], 1);
+        const std::jthread one([&] {
+            std::byte own[8]{};
+            EXPECT_FALSE(m.all[1]->share(s[1], 60s, 0, own, [](auto) {}, {}).complete());
+        });
+        std::this_thread::sleep_for(time);
+        s[0].blame(1);
+        return cause_of(s[0]);
+    }));
+}
+/// All come, and rank 2 works without end: on its own part, or as the last on all.
+TEST(NodeMemory, SaysThatAMeetingIsForThoseThatWork) {
+    for (const bool by_last : {false, true})
+        EXPECT_TRUE(names_rank_2(1, [&](auto time) {
+            Sessions s(3);
+            const Memories m(s);
+            std::vector<std::jthread> ranks;
+            for (const std::size_t r : {0u, 1u, 2u}) {
+                ranks.emplace_back([&, r] {
+                    std::byte own[8]{};
+                    const auto work = [&](auto) {
+                        while (r == 2 && !s[2].cause().stopped()) std::this_thread::sleep_for(1ms);
+                    };
+                    (void)m.all[r]->share(s[r], 60s, 0, own, work, {}, by_last);
+                });
+                std::this_thread::sleep_for(time);
+            }
+            s[0].blame(1);
+            return cause_of(s[0]);
+        })) << by_last;
+}
 TEST(Session, AWaitForRanksBeyondThoseThatItHoldsIsOneForAny) {
     constexpr int first = WaitsFor::ranks_most, ranks = first + WaitsFor::peers_most + 1;
     Member1 m(ranks);

@@ -62,7 +62,8 @@ public:
 private:
     static constexpr std::size_t channels = 16, large_page = std::size_t{2} << 20;
     struct alignas(gx::detail::core_line) Seat {
-        std::atomic<std::uint64_t> come{0};  ///< meetings that its rank has come to
+        std::atomic<std::uint64_t> come{0};    ///< meetings that its rank has come to
+        std::atomic<std::uint64_t> worked{0};  ///< and those in which it has no more work
     };
     struct Place {  // of a rank's bytes in its part
         std::uint64_t offset = 0, bytes = 0;
@@ -85,7 +86,8 @@ private:
     [[nodiscard]] std::uint64_t staging(int channel, std::size_t bytes);
     /// Where the gate stays closed: why.
     Delivery wait(Session& session, std::chrono::nanoseconds deadline, const gx::detail::Gate& gate,
-                  std::uint64_t last, const Meeting& m, std::uint64_t come);
+                  std::uint64_t last, const Meeting& m, std::atomic<std::uint64_t> Seat::* count,
+                  std::uint64_t meetings);
 
     std::byte* base_;
     std::size_t part_bytes_;

@@ -11,6 +11,7 @@
 #include <cstring>    // memcpy
 #include <fstream>    // the system's settings
 #include <new>        // the head
+#include <ranges>     // iota
 #include <sstream>    // where the memory is
 #include <thread>     // sleep_for
 
@@ -209,6 +210,10 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
         if (!inside && !mine.empty()) std::memcpy(mine.data(), begin + place.offset, mine.size());
     };
     const bool is_last = m.come->enter(last), works = is_last || !by_last;
+    const auto has_worked = [&](std::uint64_t meetings) {
+        m.seats[r].worked.store(meetings, std::memory_order_relaxed);
+    };
+    if (!works) has_worked(come);
     if (is_last)
         for (std::size_t k = 0; k < n; ++k)
             GX_EXPECT(meet(m.places[k].bucket, bucket),
@@ -219,14 +224,15 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
         return {};
     }
     if (!is_last) {
-        const Delivery d = wait(session, deadline, *m.come, last, m, come);
+        const Delivery d = wait(session, deadline, *m.come, last, m, &Seat::come, come);
         if (!d.complete() && m.come->withdraw(last)) {
             --m.seats[r].come;
+            has_worked(come - 1);
             return d;
         }
     }
     if (!works) {
-        const Delivery d = wait(session, deadline, *m.worked, last, m, 0);
+        const Delivery d = wait(session, deadline, *m.worked, last, m, &Seat::worked, come);
         if (d.complete()) take_back();
         return d;
     }
@@ -236,9 +242,10 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
     for (std::size_t k = 0; k < n; ++k)
         all[k] = {part(static_cast<int>(k)) + m.places[k].offset, m.places[k].bytes};
     const auto close = [&] {
+        has_worked(come);
         if (by_last) m.worked->enter_for_all(n);
         if (by_last || m.worked->enter(last)) return Delivery{};
-        return wait(session, deadline, *m.worked, last, m, 0);
+        return wait(session, deadline, *m.worked, last, m, &Seat::worked, come);
     };
     try {
         work(all);
@@ -251,25 +258,29 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
     return d;
 }
 
-// `come`: of the meeting whose ranks are waited for; 0: all have come.
+// For ranks whose `count` has not reached that of this meeting. Ranks that have not come are blamed
+// at the deadline, or once they have left; ranks that work are not.
 GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds deadline,
                                   const gx::detail::Gate& gate, std::uint64_t last,
-                                  const Meeting& m, std::uint64_t come) {
+                                  const Meeting& m, std::atomic<std::uint64_t> Seat::* count,
+                                  std::uint64_t meetings) {
     const auto open = [&] { return gate.is_open(last); };
     if (gx::detail::spin(spins_, open)) return {};
     const auto begin = std::chrono::steady_clock::now();
+    const auto all = std::views::iota(0, ranks_);
+    const auto missing = [&](int r) { return (m.seats[r].*count).load() < meetings ? r : -1; };
     const auto absent = [&](bool left) {  // the first rank that has not come
-        for (int r = 0; r < ranks_; ++r) {
+        for (const int r : all) {
             const bool gone = !left || session.left(r);  // before its seat, which then is final
-            if (gone && m.seats[r].come.load() < come) return r;
+            if (gone && missing(r) >= 0) return r;
         }
         return -1;
     };
-    for (WaitsFor waits(session, -1);;) {
+    const bool is_coming = count == &Seat::come;
+    for (WaitsFor waits(session, all, missing);; waits.now(all, missing)) {
         if (gx::detail::spin(false, open)) return {};
-        waits.now(absent(false));
-        int missed = absent(true);
-        if (missed < 0 && come > 0 && std::chrono::steady_clock::now() - begin >= deadline)
+        int missed = is_coming ? absent(true) : -1;
+        if (missed < 0 && is_coming && std::chrono::steady_clock::now() - begin >= deadline)
             missed = absent(false);
         // Looked at now: a rank that has thrown or died has left too, after its cause was known.
         Cause cause = session.cause();

@@ -9,6 +9,7 @@
 #include <algorithm>     // all_of, find
 #include <cerrno>        // errno
 #include <cstring>       // strerror
+#include <ranges>        // iota
 #include <system_error>  // no thread is left
 #include <utility>       // exchange, pair
 
@@ -123,6 +124,8 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     const int round = ++compared_;
     member_.compare(terms);
     wake();
+    const WaitsFor waits(*this, std::views::iota(0, rank() == 0 ? ranks() : 1),
+                         [&](int r) { return r == rank() ? -1 : r; });
     changed_.wait(lock, [&] { return member_.agreed() >= round || member_.cause().stopped(); });
     if (member_.agreed() >= round) return;
     const Cause& c = member_.cause();
@@ -149,9 +152,9 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
     WaitsFor waits(*this, -1);
     const auto missing = [&] {
         std::erase_if(notes_, take);
-        const auto first = std::ranges::find(has, char(false));
-        waits.now(first == has.end() ? -1 : static_cast<int>(first - has.begin()));
-        return first;
+        waits.now(std::views::iota(0, ranks()),
+                  [&](int r) { return has[static_cast<std::size_t>(r)] ? -1 : r; });
+        return std::ranges::find(has, char(false));
     };
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
     if (limit != Duration::max() && !changed_.wait_for(lock, limit, over)) {
