@@ -4,7 +4,7 @@
 
 #include <thread>  // ranks
 
-#include <gx/coordination/process_cores.hpp>  // process_cores
+#include <gx/coordination/process_cores.hpp>  // CoreShare
 #include <gx/core/error.hpp>                  // Error
 #include <gx/model/cifar_resnet.hpp>          // FashionResNet
 #include <gx/model/lenet.hpp>                 // LeNet
@@ -123,11 +123,13 @@ TEST(OneDnnDevice, TakesTheCoresOfItsProcessAlone) {
     Owners owners;
     const int all = Owners::cores();
     EXPECT_EQ(owners.threads_each(1), all);
-    gx::coordination::process_cores() = 1;
-    EXPECT_EQ(owners.threads_each(1), 1);
-    gx::coordination::process_cores() = all + 1;
-    EXPECT_EQ(owners.threads_each(1), all) << "the system shows no more";
-    gx::coordination::process_cores() = 0;
+    {
+        const gx::coordination::CoreShare more(all + 1);
+        EXPECT_EQ(owners.threads_each(1), all) << "the system shows no more";
+        const gx::coordination::CoreShare one(1);
+        EXPECT_EQ(owners.threads_each(1), 1);
+    }
+    EXPECT_EQ(owners.threads_each(1), all);
     const Graph g = gx::graph<gx::FashionResNet<8>>();
     const Data data(g, 8, 1);
     const auto gradients = [&] {
@@ -136,9 +138,8 @@ TEST(OneDnnDevice, TakesTheCoresOfItsProcessAlone) {
         return gradients_of(d, data);
     };
     const auto with_all = gradients();
-    gx::coordination::process_cores() = 1;
+    const gx::coordination::CoreShare one(1);
     EXPECT_EQ(gradients(), with_all);
-    gx::coordination::process_cores() = 0;
 }
 
 // ---- Memory -----------------------------------------------------------------------------

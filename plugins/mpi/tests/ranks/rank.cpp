@@ -557,8 +557,17 @@ const std::map<std::string, Mode> modes{
      }},
     {"cores",
      [](const std::string&, const Arguments&) {
-         mpi::World<> world;
-         const bool is_share = world.cores() > 0 && coordination::process_cores() == world.cores();
+         bool is_share = coordination::process_cores() == 0;
+         {
+             mpi::World<> world;
+             const auto tells = [&] { return coordination::process_cores() == world.cores(); };
+             is_share = is_share && world.cores() > 0 && tells();
+             {
+                 const mpi::World<> alone(MPI_COMM_SELF, {.announce = false});
+             }
+             is_share = is_share && tells();
+         }
+         is_share = is_share && coordination::process_cores() == 0;
          return std::string(is_share ? "the share of each rank" : "another number");
      }},
     {"killed_sharing",  // RANK: while it works on all ranks' memory

@@ -10,17 +10,18 @@
 #include <utility>     // in_place
 #include <vector>      // ranks
 
-#include <gx/coordination/node_memory.hpp>  // NodeMemory
-#include <gx/coordination/process_run.hpp>  // ProcessRun
-#include <gx/coordination/roster.hpp>       // Roster
-#include <gx/coordination/session.hpp>      // Session
-#include <gx/core/decl.hpp>                 // GX_DECL
-#include <gx/core/function_ref.hpp>         // FunctionRef
-#include <gx/core/world_info.hpp>           // WorldInfo
-#include <gx/mpi/call.hpp>                  // MPI
-#include <gx/mpi/guard.hpp>                 // StartGuard
-#include <gx/mpi/library.hpp>               // Threading
-#include <gx/mpi/transport.hpp>             // Transport
+#include <gx/coordination/node_memory.hpp>    // NodeMemory
+#include <gx/coordination/process_cores.hpp>  // CoreShare
+#include <gx/coordination/process_run.hpp>    // ProcessRun
+#include <gx/coordination/roster.hpp>         // Roster
+#include <gx/coordination/session.hpp>        // Session
+#include <gx/core/decl.hpp>                   // GX_DECL
+#include <gx/core/function_ref.hpp>           // FunctionRef
+#include <gx/core/world_info.hpp>             // WorldInfo
+#include <gx/mpi/call.hpp>                    // MPI
+#include <gx/mpi/guard.hpp>                   // StartGuard
+#include <gx/mpi/library.hpp>                 // Threading
+#include <gx/mpi/transport.hpp>               // Transport
 
 namespace gx::mpi {
 
@@ -106,9 +107,10 @@ private:
     std::deque<Duplicate> messages_{};  ///< as the communicators of Messages
     Duplicate collectives_;
     int rank_ = 0, cores_ = 1, meetings_ = 0;
-    std::vector<std::string> hosts_{};  ///< [rank]
-    coordination::Roster roster_{};     ///< whose nodes are MPI's
-    std::string address_{};             ///< of the session
+    coordination::CoreShare core_share_{};  ///< of `cores_`
+    std::vector<std::string> hosts_{};      ///< [rank]
+    coordination::Roster roster_{};         ///< whose nodes are MPI's
+    std::string address_{};                 ///< of the session
     bool failed_ = false;
     bool crowded_ = false;                                ///< more ranks than cores that they share
     std::unique_ptr<coordination::NodeMemory> shared_{};  ///< nullptr: there is none

@@ -5,7 +5,6 @@
 #include <ifaddrs.h>     // getifaddrs
 #include <net/if.h>      // IFF_UP
 #include <netinet/in.h>  // sockaddr_in
-#include <sched.h>       // sched_getaffinity
 
 #include <algorithm>  // count, max
 #include <array>      // records of fixed size
@@ -17,7 +16,7 @@
 #include <sstream>    // addresses
 #include <utility>    // move
 
-#include <gx/coordination/process_cores.hpp>  // process_cores
+#include <gx/coordination/process_cores.hpp>  // affinity_mask
 #include <gx/coordination/socket.hpp>         // Listener, connect_to, host_name
 #include <gx/core/error.hpp>                  // Error
 #include <gx/mpi/guard.hpp>                   // Guard, CallLimit
@@ -131,16 +130,7 @@ inline coordination::Descriptor connect_any(const std::vector<std::string>& addr
     }
 }
 
-/// The cores that this process may use, a digit each: "0110".
-inline std::string affinity() {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (::sched_getaffinity(0, sizeof(set), &set) != 0) return "1";
-    std::string mask;
-    for (int c = 0; c < CPU_SETSIZE; ++c) mask += CPU_ISSET(c, &set) != 0 ? '1' : '0';
-    mask.resize(mask.rfind('1') + 1);
-    return mask;
-}
+/// Whether two masks have a core in common.
 inline bool overlap(const std::string& a, const std::string& b) {
     for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
         if (a[i] == '1' && b[i] == '1') return true;
@@ -314,7 +304,7 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
 
 GX_DECL void Job::share_cores() {
     using namespace detail::job;
-    const auto masks = session_->gather(affinity(), options_.join_deadline);
+    const auto masks = session_->gather(coordination::affinity_mask(), options_.join_deadline);
     const auto me = static_cast<std::size_t>(rank_);
     int sharing = 0;
     for (int r = 0; r < ranks(); ++r)
@@ -323,7 +313,7 @@ GX_DECL void Job::share_cores() {
     const auto cores = static_cast<int>(std::ranges::count(masks[me], '1'));
     cores_ = std::max(1, cores / std::max(1, sharing));
     crowded_ = sharing > cores;
-    coordination::process_cores() = cores_;
+    core_share_ = coordination::CoreShare(cores_);
 }
 
 GX_DECL std::string Job::description() const {
