@@ -55,7 +55,7 @@ struct Order {
 ///         is not in the world, or of a rank that is already there is refused with a sentence, and
 ///         the run goes on. A member that ends, is silent, or sends garbage later is lost.
 /// Order:  equal calls give equal orders.
-/// Cost:   O(ranks) for each message that goes to all.
+/// Cost:   O(ranks) for each message that goes to all; O(ranks) a wait for the search.
 class Coordinator {
 public:
     struct Options {

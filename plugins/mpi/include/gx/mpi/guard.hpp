@@ -1,4 +1,4 @@
-// Guard: ends a process whose rank does not return after another rank is lost, with a sentence;
+// Guard: ends a process whose rank does not return after a cause to stop, with a sentence;
 // StartGuard, CallLimit: the same before the ranks have met.
 #pragma once
 

@@ -34,7 +34,7 @@ struct JobOptions {
     std::function<void(int cores)> on_start{};
     /// Name or address of rank 0's host; "": those of its network interfaces are tried.
     std::string host{};
-    /// That a rank has to return, once another one is lost or has thrown; then its process ends.
+    /// That a rank has to return, once there is a cause to stop; then its process ends.
     std::chrono::nanoseconds patience = std::chrono::milliseconds(1500);
     /// Messages of more bytes are one item of an MPI datatype, made of such pieces, and all-reduces
     /// of more values are several: MPI counts in int.
