@@ -35,8 +35,8 @@ struct Registry {
 
 /// Registration of a world whose ranks are several processes of one machine: while it lives, ranks
 /// of this process divide at most so many cores among them. A world registers before it makes
-/// devices. Of gx's worlds those of gx::mpi do. Those of gx::nccl do not, as their devices are GPUs;
-/// nor does testing::ProcessWorld, a test double: its processes share all cores.
+/// devices. Of gx's worlds those of gx::mpi do. Those of gx::nccl do not, as their devices are
+/// GPUs; nor does testing::ProcessWorld, a test double: its processes share all cores.
 /// Threads: safe.
 class CoreShare {
 public:

@@ -204,8 +204,8 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// Optional: in_shares(f), which calls f(share, shares) for each share at once, by as many threads
 /// as the device computes with; the Trainer's passes over all parameters are divided so.
 ///
-/// Optional: warning() const, text that a user should know of this device on this machine, or empty;
-/// the Trainer puts it into the record's warnings when it has made the device.
+/// Optional: warning() const, text that a user should know of this device on this machine, or
+/// empty; the Trainer puts it into the record's warnings when it has made the device.
 ///
 /// Order: equal inputs give equal bits, whatever ran before.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
