@@ -110,6 +110,22 @@ TEST(StagedDevice, GivesGradientsThatAreFinalFromTheEndDown) {
     }
     cuda_testing::expect_clean();
 }
+TEST(StagedDevice, CopiesNothingOnceBackwardHasThrown) {
+    cuda_testing::reset({.progress = StreamProgress::late});
+    const Graph g = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    std::vector<float> gradients(static_cast<std::size_t>(g.parameter_elements()));
+    {
+        Device staged(g, {.batch = 1});
+        const std::vector<float> x(16, 1);
+        const std::vector<std::int32_t> label{1};
+        (void)staged.forward({x, label, 1, 5}, Mode::train);
+        const auto stop = [](std::size_t) { throw Error("another rank is lost"); };
+        EXPECT_EQ(error_of([&] { staged.backward(1, gradients, stop); }), "another rank is lost");
+        std::ranges::fill(gradients, 7.0f);
+    }
+    EXPECT_TRUE(std::ranges::all_of(gradients, [](float v) { return v == 7; }));
+    cuda_testing::expect_clean();
+}
 TEST(StagedDevice, TakesTheGpuOfItsLocalRank) {
     cuda_testing::reset({});
     const Graph g = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});

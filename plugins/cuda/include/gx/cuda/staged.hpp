@@ -53,8 +53,8 @@ public:
     static constexpr bool takes_pixels = TakesPixels<D>;
     static constexpr bool takes_second_labels = TakesSecondLabels<D>;
 
-    Staged(const Graph& graph, DeviceOptions options)
-        : gpu_(gpu_of(options.rank)), inner_(std::make_unique<D>(gpu_, graph, on_host(options))) {
+    Staged(const Graph& graph, DeviceOptions options) : gpu_(gpu_of(options.rank)) {
+        inner_ = std::make_unique<D>(gpu_, graph, on_host(options));
         elements_ = std::ssize(inner_->parameters());
         parameters_ = AlignedBuffer<float>(elements_);
         statistics_.resize(inner_->statistics().size());
@@ -90,24 +90,15 @@ public:
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {
         gpu_.use();
-        const auto all = gradients_.template view<GpuMemory>();
-        inner_->queue().copy_in(std::span<const float>(&scale, 1),
-                                scale_.template view<GpuMemory>(), {"scale"});
-        finals_.clear();
-        std::size_t end = gradients.size();
-        inner_->backward({as_const(scale_.template view<GpuMemory>())}, all,
-                         [&](std::size_t watermark, Event event) {
-                             copies_->wait_for(event);
-                             if (watermark < end)
-                                 copies_->copy_out(
-                                     as_const(all).subspan(watermark, end - watermark),
-                                     gradients.subspan(watermark, end - watermark), {"gradients"});
-                             end = watermark;
-                             finals_.push_back({watermark, copies_->record()});
-                         });
-        for (const Final& f : finals_) {
-            wait(*copies_, f.event);
-            ready(f.watermark);
+        try {
+            queue_backward(scale, gradients);
+            for (const Final& f : finals_) {
+                wait(*copies_, f.event);
+                ready(f.watermark);
+            }
+        } catch (...) {  // nothing is copied to gradients that the caller may end
+            wait(*copies_);
+            throw;
         }
     }
 
@@ -156,6 +147,22 @@ private:
         Event event;
     };
 
+    void queue_backward(float scale, std::span<float> gradients) {
+        const auto all = gradients_.template view<GpuMemory>();
+        inner_->queue().copy_in(std::span<const float>(&scale, 1),
+                                scale_.template view<GpuMemory>(), {"scale"});
+        finals_.clear();
+        std::size_t end = gradients.size();
+        const auto is_final = [&](std::size_t watermark, Event event) {
+            copies_->wait_for(event);
+            if (watermark < end)
+                copies_->copy_out(as_const(all).subspan(watermark, end - watermark),
+                                  gradients.subspan(watermark, end - watermark), {"gradients"});
+            end = watermark;
+            finals_.push_back({watermark, copies_->record()});
+        };
+        inner_->backward({as_const(scale_.template view<GpuMemory>())}, all, is_final);
+    }
     static int gpu_of(int rank) {
         const auto local = coordination::local_rank_from(
             [](const char* name) -> const char* { return getenv(name); });
@@ -184,12 +191,12 @@ private:
     }
 
     mutable DeviceContext gpu_;
-    std::unique_ptr<D> inner_;
     std::int64_t elements_ = 0;
     AlignedBuffer<float> parameters_{};
     std::vector<float> statistics_{};
     Buffer<float> gradients_{}, scale_{};
     Buffer<ForwardReport> report_{};
+    std::unique_ptr<D> inner_{};  // behind what its queue writes to: it ends first
     std::optional<Queue> copies_{};
     std::vector<Final> finals_{};
 };
