@@ -284,27 +284,55 @@ TEST(LateRank, IsTheOneThatIsBlamedThoughTheBlamerLeaves) {
         EXPECT_EQ(w.at(0).cause().observer, blames ? 0 : 1);
     }
 }
+TEST(LateRank, IsFoundBehindTheBlameOfARankThatHasLeft) {
+    Wire w(4);
+    w.join();
+    w.at(1).blame(2);
+    w.at(1).leave();
+    w.waits(2, {3});
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 3);
+    EXPECT_EQ(w.at(0).cause().observer, 2);
+}
+/// Rank 1 blames rank 2, says that it waits for rank 3 too, and leaves.
+TEST(LateRank, IsNotOneThatARankWhichHasLeftWaitedFor) {
+    for (const bool for_1 : {false, true}) {
+        Wire w(4);
+        w.join();
+        w.waits(1, {3});
+        w.waits(2, {for_1 ? 1 : 0});
+        w.waits(0, {2});
+        w.at(1).blame(2);
+        w.collect();
+        w.deliver_up(1);
+        w.deliver_down(1);
+        w.at(1).leave();
+        w.settle();
+        EXPECT_EQ(w.at(0).cause().rank, for_1 ? 1 : 2);
+        EXPECT_EQ(w.at(0).cause().observer, for_1 ? 2 : 1);
+    }
+}
 TEST(LateRank, IsOneThatIsNamedBeforeAnyOther) {
     Wire w(5);
     w.join();
     w.waits(1, {co::any_rank, 2});
-    w.waits(2, {3});
-    w.at(1).blame(2);
+    w.waits(2, {4});
+    w.at(0).blame(1);
     w.settle();
-    EXPECT_EQ(w.at(0).cause().rank, 3) << "rank 0 does not wait either";
+    EXPECT_EQ(w.at(0).cause().rank, 4) << "rank 3 does not wait either";
 }
 TEST(LateRank, OfACollectiveHasLeftOnlyIfAllOthersWait) {
     for (const bool waits : {false, true}) {
         Wire w(4);
         w.join();
-        w.at(0).leave();
+        w.at(1).leave();
         w.settle();
-        for (const int r : {1, 2}) w.waits(r, {co::any_rank});
+        for (const int r : {0, 2}) w.waits(r, {co::any_rank});
         if (waits) w.waits(3, {2});
         w.at(2).blame(co::any_rank);
         w.settle();
-        EXPECT_EQ(w.at(1).cause().rank, waits ? 0 : 3);
-        EXPECT_EQ(w.at(1).cause().observer, 2);
+        EXPECT_EQ(w.at(0).cause().rank, waits ? 1 : 3);
+        EXPECT_EQ(w.at(0).cause().observer, 2);
     }
 }
 /// Ranks 1 and 2 wait for each other. Rank 3, for which none waits, answers late, or rank 0 has
@@ -317,6 +345,7 @@ TEST(LateRank, OfACycleIsOneThatTheBlamerWaitsFor) {
             w.waits(1, {2});
             w.waits(2, {1});
             if (waits) w.waits(other, {1});
+            w.at(other).working_on({"all-reduce", 5});
             w.at(1).blame(2);
             if (other == 0) w.pass(2 * co::Coordinator::pulse + 1ns);
             w.collect();
@@ -330,6 +359,25 @@ TEST(LateRank, OfACycleIsOneThatTheBlamerWaitsFor) {
             EXPECT_EQ(w.at(0).cause().observer, 1) << other << waits;
             EXPECT_TRUE(w.at(0).cause().text.ends_with("deadline")) << w.at(0).cause().text;
         }
+}
+/// Ranks 1 and 2 wait for each other. Rank 2 answers late, and rank 3, which computes, still later.
+TEST(LateRank, OfACycleAnswersLaterThanTheOthersOfTheCycle) {
+    Wire w(4);
+    w.join();
+    w.waits(1, {2});
+    w.waits(2, {1});
+    w.at(1).blame(2);
+    w.collect();
+    w.deliver_up(1);
+    for (int r = 0; r < 4; ++r)
+        while (w.has_down(r)) w.deliver_down(r);
+    for (const int r : {1, 2, 3}) {
+        w.deliver_up(r);
+        w.pass(co::Coordinator::lag);
+    }
+    w.settle();
+    EXPECT_EQ(w.at(0).cause().rank, 2);
+    EXPECT_TRUE(has(w.at(0).cause().text, "It answered later")) << w.at(0).cause().text;
 }
 TEST(LateRank, AloneIsNotLaterThanOthers) {
     Wire w(1);
