@@ -1,5 +1,5 @@
 // Desc: what it says of oneDNN's layouts, by hand, in whichever version it is built with.
-#include <gx/onednn/detail/desc.hpp>
+#include <gx/onednn/detail/library/desc.hpp>
 
 #include <cstdint>  // int64_t
 #include <utility>  // move

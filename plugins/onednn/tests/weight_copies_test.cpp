@@ -9,10 +9,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <gx/memory/aligned_buffer.hpp>          // AlignedBuffer
-#include <gx/core/rng.hpp>                       // weights
-#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides, element_offset
-#include <gx/onednn/detail/cpu_bf16.hpp>         // cpu_bf16
+#include <gx/memory/aligned_buffer.hpp>                  // AlignedBuffer
+#include <gx/core/rng.hpp>                               // weights
+#include <gx/onednn/detail/library/blocked_strides.hpp>  // BlockedStrides, element_offset
+#include <gx/onednn/detail/cpu_bf16.hpp>                 // cpu_bf16
 
 namespace {
 

@@ -11,9 +11,9 @@
 
 #include <gx/core/cold.hpp>                                  // GX_COLD
 #include <gx/core/trivial_vector.hpp>                        // offsets
-#include <gx/onednn/detail/blocked_strides.hpp>              // element_offset
+#include <gx/onednn/detail/library/blocked_strides.hpp>      // element_offset
 #include <gx/onednn/detail/cpu_bf16.hpp>                     // cpu_bf16
-#include <gx/onednn/detail/desc.hpp>                         // Desc, plan_convolution
+#include <gx/onednn/detail/library/desc.hpp>                 // Desc, plan_convolution
 #include <gx/onednn/detail/tiles/few_channels_gradient.hpp>  // FewChannelsWeightGradient
 #include <gx/onednn/detail/gradients.hpp>                    // LaneGradients, Accumulate
 #include <gx/onednn/detail/layout.hpp>                       // Layout

@@ -7,13 +7,13 @@
 #include <cstring>           // memset
 #include <initializer_list>  // arguments
 
-#include <gx/core/cold.hpp>                 // GX_COLD
-#include <gx/core/contract.hpp>             // GX_EXPECT
-#include <gx/core/trivial_vector.hpp>       // a set of arguments for each lane
-#include <gx/onednn/detail/desc.hpp>        // Desc
-#include <gx/onednn/detail/handles.hpp>     // Plan, Primitive, Stream
-#include <gx/onednn/detail/memory.hpp>      // Memory
-#include <gx/onednn/detail/owned_list.hpp>  // lanes
+#include <gx/core/cold.hpp>                      // GX_COLD
+#include <gx/core/contract.hpp>                  // GX_EXPECT
+#include <gx/core/trivial_vector.hpp>            // a set of arguments for each lane
+#include <gx/onednn/detail/library/desc.hpp>     // Desc
+#include <gx/onednn/detail/library/handles.hpp>  // Plan, Primitive, Stream
+#include <gx/onednn/detail/memory.hpp>           // Memory
+#include <gx/onednn/detail/owned_list.hpp>       // lanes
 
 namespace gx::onednn::detail {
 

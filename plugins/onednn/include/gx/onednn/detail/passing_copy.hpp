@@ -5,12 +5,12 @@
 #include <cstdint>           // int64_t
 #include <initializer_list>  // initializer_list
 
-#include <gx/core/cold.hpp>                      // GX_COLD
-#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides, element_offset
-#include <gx/onednn/detail/desc.hpp>             // Desc, plan_reorder
-#include <gx/onednn/detail/library.hpp>          // Call, Lanes
-#include <gx/onednn/detail/owned_list.hpp>       // OwnedList
-#include <gx/onednn/detail/program.hpp>          // share_begin
+#include <gx/core/cold.hpp>                              // GX_COLD
+#include <gx/onednn/detail/library/blocked_strides.hpp>  // BlockedStrides, element_offset
+#include <gx/onednn/detail/library/desc.hpp>             // Desc, plan_reorder
+#include <gx/onednn/detail/library.hpp>                  // Call, Lanes
+#include <gx/onednn/detail/owned_list.hpp>               // OwnedList
+#include <gx/onednn/detail/program.hpp>                  // share_begin
 
 namespace gx::onednn::detail {
 

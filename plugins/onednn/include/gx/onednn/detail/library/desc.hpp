@@ -11,10 +11,10 @@
 #include <initializer_list>  // dimensions
 #include <utility>           // move
 
-#include <gx/core/cold.hpp>                      // GX_COLD
-#include <gx/core/element.hpp>                   // ElementType
-#include <gx/onednn/detail/handles.hpp>          // Plan, expect
-#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides
+#include <gx/core/cold.hpp>                              // GX_COLD
+#include <gx/core/element.hpp>                           // ElementType
+#include <gx/onednn/detail/library/handles.hpp>          // Plan, expect
+#include <gx/onednn/detail/library/blocked_strides.hpp>  // BlockedStrides
 
 static_assert(DNNL_VERSION_MAJOR == 2 || DNNL_VERSION_MAJOR == 3,
               "gx::onednn needs oneDNN 2.6 or newer, or 3. Fix: install Debian's libdnnl-dev, or "

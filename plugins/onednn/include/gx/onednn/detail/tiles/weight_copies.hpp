@@ -3,11 +3,11 @@
 
 #include <cstdint>  // int64_t
 
-#include <gx/core/cold.hpp>                      // GX_COLD
-#include <gx/onednn/detail/blocked_strides.hpp>  // BlockedStrides
-#include <gx/onednn/detail/numbers.hpp>          // Bf16
-#include <gx/onednn/detail/simd.hpp>             // run_kernel
-#include <gx/onednn/detail/tiles/packing.hpp>    // interleave_pairs, interleave_fours
+#include <gx/core/cold.hpp>                              // GX_COLD
+#include <gx/onednn/detail/library/blocked_strides.hpp>  // BlockedStrides
+#include <gx/onednn/detail/numbers.hpp>                  // Bf16
+#include <gx/onednn/detail/simd.hpp>                     // run_kernel
+#include <gx/onednn/detail/tiles/packing.hpp>            // interleave_pairs, interleave_fours
 
 namespace gx::onednn::detail {
 
