@@ -115,6 +115,8 @@ concept OwnsTheUpdateRightly =
         { r.updated(link, made) } -> std::same_as<ReduceReport>;
     } && R::staleness == 0);
 template <class R>
+concept CanBeMoved = requires { sizeof(R); } && std::move_constructible<R>;
+template <class R>
 concept TakesItsOptions =
     !requires { typename R::Options; } ||
     (std::is_aggregate_v<typename R::Options> && std::default_initializable<typename R::Options> &&
@@ -182,7 +184,7 @@ concept TakesItsOptions =
 ///
 /// Order: all ranks end bitwise equal. Each policy documents what else repeats.
 template <class R>
-concept Reducer = std::move_constructible<R> && detail::reducer::NamesItsWire<R> &&
+concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::CanBeMoved<R> &&
                   detail::reducer::NamesItsStaleness<R> && detail::reducer::Reserves<R> &&
                   detail::reducer::AveragesABucket<R> && detail::reducer::KeepsTheBucket<R> &&
                   detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R> &&
@@ -224,7 +226,7 @@ concept OwnsUpdate = Reducer<R> && detail::reducer::ClaimsTheUpdate<R>;
 
 template <class R>
 consteval bool explain_reducer_members() {
-    static_assert(std::move_constructible<R>,
+    static_assert(detail::reducer::CanBeMoved<R>,
                   "gx: not a Reducer: it cannot be moved. The Trainer moves it to its place before "
                   "reserve(). Fix: hold what cannot be moved, as a std::mutex, by unique_ptr.");
     static_assert(detail::reducer::NamesItsWire<R>,
