@@ -56,6 +56,19 @@ TEST(LateRank, ADeadlineNamesTheRankThatIsSilent) {
                   "all for 16 s");
     }
 }
+/// Rank 0 waits for both others in shared memory: rank 2 has left without coming, and rank 1 has
+/// not come yet.
+TEST(LateRank, IsTheOneThatIsBlamedBeforeAnotherThatComesLater) {
+    Wire w(3);
+    w.join();
+    w.at(2).leave();
+    w.settle();
+    w.waits(0, {1, 2});
+    w.at(0).blame(2);
+    w.settle();
+    EXPECT_EQ(w.at(1).cause().rank, 2);
+    EXPECT_EQ(w.at(1).cause().observer, 0);
+}
 /// All deadlines of a ring end at once: at fault is who waits for nobody.
 TEST(LateRank, ADeadlineNamesTheEndOfTheWaitsForGraph) {
     for (const int first : {0, 1, 3}) {

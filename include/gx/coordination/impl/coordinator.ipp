@@ -371,6 +371,8 @@ GX_DECL void Coordinator::put_in_order(Node& node) const {
         node.waits.insert(node.waits.begin(), {{node.blamed}, node.blamed_since});
     } else {
         met->since = std::min(met->since, node.blamed_since);
+        const auto peer = std::ranges::find(met->peers, node.blamed);
+        std::rotate(met->peers.begin(), peer, peer + 1);  // which it knows more of than of the rest
         std::rotate(node.waits.begin(), met, met + 1);
     }
 }
