@@ -372,7 +372,7 @@ GX_DECL void Coordinator::put_in_order(Node& node) const {
     } else {
         met->since = std::min(met->since, node.blamed_since);
         const auto peer = std::ranges::find(met->peers, node.blamed);
-        std::rotate(met->peers.begin(), peer, peer + 1);  // which it knows more of than of the rest
+        std::rotate(met->peers.begin(), peer, peer + 1);  // of which it knows most
         std::rotate(node.waits.begin(), met, met + 1);
     }
 }
