@@ -122,9 +122,33 @@ TEST(StagedDevice, CopiesNothingOnceBackwardHasThrown) {
         const auto stop = [](std::size_t) { throw Error("another rank is lost"); };
         EXPECT_EQ(error_of([&] { staged.backward(1, gradients, stop); }), "another rank is lost");
         std::ranges::fill(gradients, 7.0f);
+        (void)staged.forward({x, label, 1, 5}, Mode::train);  // hands out copies that are reached
     }
     EXPECT_TRUE(std::ranges::all_of(gradients, [](float v) { return v == 7; }));
     cuda_testing::expect_clean();
+}
+TEST(StagedDevice, ComputesWithTheStatisticsThatTheHostHasChanged) {
+    cuda_testing::reset({});
+    GraphBuilder b("normed", {2, 1, 1}, 2);
+    b.softmax_cross_entropy(b.flatten(b.batch_norm(b.input(), {}, "norm"), "flat"), 0, "loss");
+    const Graph g = std::move(b).finish();
+    reference::Device plain(g, {.batch = 1});
+    Device staged(g, {.batch = 1});
+    const auto ones = [](std::span<float> p) { std::ranges::fill(p, 1.0f); };
+    plain.update(ones), staged.update(ones);
+    const std::vector<float> x{0.5f, -0.25f};
+    const std::vector<std::int32_t> label{1};
+    const auto loss = [&](auto& device) {
+        return device.forward({x, label, 1, 5}, Mode::evaluate).loss_sum;
+    };
+    const double before = loss(plain);
+    EXPECT_EQ(loss(staged), before);
+    ASSERT_EQ(staged.statistics().size(), 4u);
+    for (const auto all : {plain.statistics(), staged.statistics()})
+        for (std::size_t i = 0; i < all.size(); ++i) all[i] = 0.5f + float(i);
+    const double after = loss(plain);
+    EXPECT_NE(after, before);
+    EXPECT_EQ(loss(staged), after);
 }
 TEST(StagedDevice, TakesTheGpuOfItsLocalRank) {
     cuda_testing::reset({});

@@ -34,7 +34,8 @@ namespace gx::cuda {
 /// parameters to the GPU.
 ///
 /// GPU:    that of the process's local rank, as its launcher tells it, else that of the rank; taken
-///         modulo the machine's GPUs, so that ranks may share one.
+///         modulo the machine's GPUs, so that ranks may share one. Ranks that are threads of one
+///         process that a launcher has started all share its GPU.
 /// Order:  the bits are those of D, and of the same run on a world of GPUs.
 /// Errors: as D's and Queue's; gx::Error where there is no GPU. Where queued work is given up,
 ///         LostRank.
@@ -116,9 +117,8 @@ public:
     [[nodiscard]] std::span<float> statistics() { return statistics_; }
 
     void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
-        const Buffer<float> there = on_gpu(mine);
-        inner_->to_canonical(as_const(const_cast<Buffer<float>&>(there).view<GpuMemory>()),
-                             canonical);
+        Buffer<float> there = on_gpu(mine);
+        inner_->to_canonical(as_const(there.view<GpuMemory>()), canonical);
     }
     void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
         Buffer<float> there = on_gpu(mine);
