@@ -111,7 +111,7 @@ TEST(StagedDevice, GivesGradientsThatAreFinalFromTheEndDown) {
     cuda_testing::expect_clean();
 }
 TEST(StagedDevice, CopiesNothingOnceBackwardHasThrown) {
-    cuda_testing::reset({.progress = StreamProgress::late});
+    cuda_testing::reset({.progress = StreamProgress::eager});
     const Graph g = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
     std::vector<float> gradients(static_cast<std::size_t>(g.parameter_elements()));
     {
