@@ -67,7 +67,7 @@ public:
     static constexpr int of_no_rank = -1;
     /// For what ranks wait for, where one of them blames another.
     static constexpr Duration patience = std::chrono::seconds(1);
-    /// A rank whose answer is later than all others' by this latency is taken to have been suspended.
+    /// A rank that answers later than all others by this latency is taken to have been suspended.
     static constexpr Duration lag = std::chrono::milliseconds(100);
     /// The root looks at the clock as often, to see whether its process stands still.
     static constexpr Duration pulse = std::chrono::milliseconds(500);
