@@ -460,6 +460,21 @@ TEST(Session, SaysHowLongEachWaitHasLasted) {
     m.session->blame(2);
     EXPECT_EQ(m.next<Blamed>().lasted, 0ns) << "no wait is for it";
 }
+/// As where rank 0 leaves as soon as its own gather is over.
+TEST(Session, AGatherIsWholeWhereItsNotesCameBeforeTheCause) {
+    auto bytes = encode(Note{0, {std::byte{'0'}}});
+    const auto cause = encode(Cause{.reason = Reason::error, .rank = 0, .observer = 0});
+    bytes.insert(bytes.end(), cause.begin(), cause.end());
+    for (int i = 0; i < 200; ++i) {
+        Member1 m(2);
+        EXPECT_EQ(::send(m.root.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+        while (!m.session->cause().stopped()) {
+        }
+        std::vector<std::string> all;
+        ASSERT_NO_THROW(all = m.session->gather("1")) << "in repetition " << i;
+        EXPECT_EQ(all, (std::vector<std::string>{"0", "1"}));
+    }
+}
 TEST(Session, SaysThatAGatherIsForAllThatAreMissing) {
     Member1 m(4);
     std::jthread rank([&] { EXPECT_THROW((void)m.session->gather("1"), gx::Error); });

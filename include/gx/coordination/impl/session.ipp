@@ -419,8 +419,6 @@ GX_DECL void Session::move_messages() {
             order(o);
         }
     }
-    if (member_.runs() > runs_) begin_anew();
-    for (Note& n : member_.take_notes()) notes_.push_back(std::move(n));
     if (coordinator_ && coordinator_->joined()) listener_.reset();
     if (!coordinator_ && member_.ended() && !keeps_connections()) connections_.clear();
 }
@@ -510,6 +508,9 @@ GX_DECL void Session::got(int id, const Message& message) {
 GX_DECL void Session::member_got(const Message& message) {
     if (std::holds_alternative<Waiting>(message)) member_.waits_for(waits_for());
     member_.received(message, steady_now());
+    if (member_.runs() > runs_) begin_anew();
+    // Who sees a cause sees the notes that have come before it.
+    for (Note& n : member_.take_notes()) notes_.push_back(std::move(n));
 }
 
 // ---- Waits --------------------------------------------------------------------------------
