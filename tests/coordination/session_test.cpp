@@ -23,6 +23,7 @@
 #include <gx/core/error.hpp>                // Error, LostRank
 
 #include <support/files.hpp>          // Folder
+#include <support/stood_still.hpp>    // after_standstill
 #include <testing/processes_run.hpp>  // WithProcesses, error_of_run
 
 namespace {
@@ -772,6 +773,17 @@ TEST_F(SessionOfProcesses, AStoppedProcessIsSilent) {
     EXPECT_EQ(root.cause().rank, 1);
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
+}
+TEST_F(SessionOfProcesses, NoneIsSilentBecauseAllStoodStill) {
+    const int status = testing_support::after_standstill(2500ms, [](const auto& standstill) {
+        Sessions s(2, [](Session::Options& o) { o.silence = 1500ms; });
+        for (auto& session : s.all) session->join();
+        standstill.ready();
+        standstill.wait_until_over();
+        std::jthread other([&] { (void)error_of_run([&] { (void)s[1].gather("1"); }); });
+        return error_of_run([&] { (void)s[0].gather("0"); }).empty() ? 0 : 1;
+    });
+    EXPECT_EQ(status, 0);
 }
 TEST_F(SessionOfProcesses, AnOrphanEndsItself) {
     auto [of_root, of_child] = socket_pair();

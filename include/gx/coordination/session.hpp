@@ -168,6 +168,9 @@ private:
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer);
     [[nodiscard]] std::vector<Wait> waits_for();
+    /// The steady clock's, less the time for which this process stood still.
+    [[nodiscard]] Duration now() const;
+    void note_absence(Duration before, Duration asked);
     [[nodiscard]] Duration next_tick() const;
     [[nodiscard]] bool over() const;
     [[nodiscard]] bool keeps_connections() const;
@@ -191,6 +194,7 @@ private:
     int runs_ = 1;         ///< that this has begun
     bool parted_ = false;  ///< connections do not stay any more
     std::optional<Duration> root_lost_{};
+    Duration away_{};  ///< for how long this process stood still
     bool closing_ = false;
     std::mutex callback_mutex_{};
     std::function<void()> callback_{};

@@ -116,8 +116,6 @@ private:
     };
 
     static std::size_t count(Placement placement);
-    /// When a wait that begins now gives up.
-    [[nodiscard]] std::chrono::steady_clock::time_point end_of_patience() const;
     Meeting& meeting(int channel);
     /// Waits until all have come, `last` of them so far, or will not.
     Delivery wait_for_all(int rank, Meeting& m, std::uint64_t last);

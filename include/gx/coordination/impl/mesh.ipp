@@ -16,6 +16,7 @@
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
 #include <gx/core/error.hpp>                    // Error
 #include <gx/coordination/mesh.hpp>             // Mesh
+#include <gx/threads/sleep.hpp>                 // Patience, sleep_until
 
 namespace gx::coordination {
 
@@ -180,8 +181,7 @@ GX_DECL Request Mesh::receive(int from, int channel, std::span<std::byte> messag
 GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
     GX_EXPECT(!requests.empty(), "wait_any needs at least one request");
     std::unique_lock lock(mutex_);
-    const Moment now = std::chrono::steady_clock::now();
-    const bool endless = deadline_ >= Moment::max() - now;
+    gx::detail::threads::Patience patience(deadline_);
     Arrival arrival;
     bool drained = false;
     std::optional<WaitsFor> waits;
@@ -191,11 +191,10 @@ GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
         constexpr auto timeout = std::cv_status::timeout;
         if (stop_.stopped()) {  // for the rest of what a lost rank had sent
             drained = changed_.wait_for(lock, std::chrono::seconds(1)) == timeout;
-        } else if (endless || blamed_) {
-            changed_.wait(lock);  // after a blame the cause follows
-        } else if (changed_.wait_until(lock, now + deadline_) == timeout && !stop_.stopped() &&
-                   !resolved(requests, arrival, drained)) {
+        } else if (!blamed_ && patience.ended()) {
             blame(requests[0]);
+        } else {  // after a blame the cause follows
+            changed_.wait_until(lock, patience.next_look());
         }
     }
     posted_.erase(requests[arrival.index].id);
@@ -294,9 +293,8 @@ GX_DECL void Mesh::leave() {
                    return l.out.empty() || !l.socket;
                });
     };
-    const Moment now = std::chrono::steady_clock::now();
-    if (deadline_ >= Moment::max() - now) changed_.wait(lock, written);
-    else changed_.wait_until(lock, now + deadline_, written);
+    gx::detail::threads::Patience patience(deadline_);
+    (void)gx::detail::threads::sleep_until(changed_, lock, patience, written);
     for (const Link& l : links_)
         if (l.socket && l.out.empty()) ::shutdown(l.socket.get(), SHUT_WR);
 }

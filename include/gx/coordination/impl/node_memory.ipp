@@ -18,6 +18,7 @@
 #include <gx/coordination/node_memory.hpp>      // the declarations
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_meeting
+#include <gx/threads/patience.hpp>              // Patience
 
 namespace gx::coordination {
 
@@ -266,7 +267,7 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
                                   std::uint64_t meetings) {
     const auto open = [&] { return gate.is_open(last); };
     if (gx::detail::spin(spins_, open)) return {};
-    const auto begin = std::chrono::steady_clock::now();
+    gx::detail::threads::Patience patience(deadline);
     const auto all = std::views::iota(0, ranks_);
     const auto missing = [&](int r) { return (m.seats[r].*count).load() < meetings ? r : -1; };
     const auto absent = [&](bool left) {  // the first rank that has not come
@@ -280,8 +281,7 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
     for (WaitsFor waits(session, all, missing);; waits.now(all, missing)) {
         if (gx::detail::spin(false, open)) return {};
         int missed = is_coming ? absent(true) : -1;
-        if (missed < 0 && is_coming && std::chrono::steady_clock::now() - begin >= deadline)
-            missed = absent(false);
+        if (patience.ended() && missed < 0 && is_coming) missed = absent(false);
         // Looked at now: a rank that has thrown or died has left too, after its cause was known.
         Cause cause = session.cause();
         if (!cause.stopped() && missed >= 0 && !open()) {

@@ -16,6 +16,7 @@
 #include <gx/coordination/session.hpp>  // the declarations
 #include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/core/error.hpp>            // Error, LostRank
+#include <gx/threads/sleep.hpp>         // Patience, sleep_until
 
 namespace gx::coordination {
 
@@ -157,9 +158,9 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
         return std::ranges::find(has, char(false));
     };
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
-    if (limit != Duration::max() && !changed_.wait_for(lock, limit, over)) {
+    gx::detail::threads::Patience patience(limit);
+    if (!gx::detail::threads::sleep_until(changed_, lock, patience, over))
         blame_locked(static_cast<int>(missing() - has.begin()));
-    }
     changed_.wait(lock, over);
     if (missing() != has.end()) throw Error(member_.sentence());
     return all;
@@ -240,8 +241,7 @@ GX_DECL void Session::end_now() {
 GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
     std::unique_lock lock(mutex_);
     if (!keeps_connections()) return {};
-    const Duration end = saturating_sum(steady_now(), limit);
-    if (coordinator_) coordinator_->regroup_by(end);
+    if (coordinator_) coordinator_->regroup_by(saturating_sum(now(), limit));
     member_.stay(number);
     const int run = runs_;
     wake();
@@ -341,16 +341,16 @@ GX_DECL void Session::work() {
     std::vector<int> ids;
     for (;;) {
         std::unique_lock lock(mutex_);
-        const Duration now = steady_now();
-        member_.tick(now);
-        if (coordinator_) coordinator_->tick(now);
-        else if (!root_lost_ && (gave_up_root() || member_.root_is_silent(now))) root_lost_ = now;
+        const Duration time = now();
+        member_.tick(time);
+        if (coordinator_) coordinator_->tick(time);
+        else if (!root_lost_ && (gave_up_root() || member_.root_is_silent(time))) root_lost_ = time;
         move_messages();
         write_all();
         const bool last = closing_;
         polled.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
         ids.assign(1, -1);
-        if (accept_again_ && now >= *accept_again_) accept_again_.reset();
+        if (accept_again_ && time >= *accept_again_) accept_again_.reset();
         const bool accepting = listener_ && !accept_again_;
         if (accepting) {
             polled.push_back({.fd = listener_->get(), .events = POLLIN, .revents = 0});
@@ -363,7 +363,7 @@ GX_DECL void Session::work() {
             ids.push_back(id);
         }
         changed_.notify_all();
-        const int timeout = milliseconds_until(next_tick());
+        const int timeout = milliseconds_until(saturating_sum(next_tick(), away_));
         lock.unlock();
         {
             const std::lock_guard calling(callback_mutex_);
@@ -371,8 +371,10 @@ GX_DECL void Session::work() {
             deliver_notes();
         }
         if (last) return;
+        const Duration before = steady_now();
         ::poll(polled.data(), polled.size(), timeout);
         lock.lock();
+        if (timeout >= 0) note_absence(before, std::chrono::milliseconds(timeout));
         std::uint64_t count = 0;
         if (polled[0].revents != 0) [[maybe_unused]]
             const auto n = ::read(wake_.get(), &count, sizeof(count));
@@ -382,6 +384,15 @@ GX_DECL void Session::work() {
                 read(ids[i]);
         exit_without_root();
     }
+}
+
+GX_DECL Duration Session::now() const { return steady_now() - away_; }
+
+// A process that stood still, in the background of a shell or in a frozen container, has not heard
+// the others meanwhile, who may have stood still too: neither is silent because of that.
+GX_DECL void Session::note_absence(Duration before, Duration asked) {
+    const Duration more = steady_now() - before - asked;
+    if (more > gx::detail::threads::Patience::stood_still) away_ += more;
 }
 
 GX_DECL Duration Session::next_tick() const {
@@ -401,7 +412,7 @@ GX_DECL bool Session::gave_up_root() const {
 
 GX_DECL void Session::exit_without_root() const {
     if (!root_lost_ || closing_) return;
-    if (steady_now() >= saturating_sum(*root_lost_, options_.outlive_root)) ::_exit(1);
+    if (now() >= saturating_sum(*root_lost_, options_.outlive_root)) ::_exit(1);
 }
 
 // Moves what the state machines want to send, until they want nothing more.
@@ -410,7 +421,7 @@ GX_DECL void Session::move_messages() {
         moved = false;
         for (const Message& m : member_.take()) {
             moved = true;
-            if (coordinator_) coordinator_->received(detail::session::own, m, steady_now());
+            if (coordinator_) coordinator_->received(detail::session::own, m, now());
             else append(detail::session::to_root, m);
         }
         if (!coordinator_) continue;
@@ -449,12 +460,12 @@ GX_DECL void Session::accept_all() {
         connections_[++last_connection_] = {.socket = std::move(socket),
                                             .reader = MessageReader(hello_bytes_max),
                                             .stranger = true};
-        coordinator_->connected(last_connection_, steady_now());
+        coordinator_->connected(last_connection_, now());
     }
     if (!detail::session::none_left(errno)) return;
     coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
                                std::strerror(errno));
-    accept_again_ = saturating_sum(steady_now(), detail::session::accept_pause);
+    accept_again_ = saturating_sum(now(), detail::session::accept_pause);
 }
 
 // Closes the oldest connection that has not said who it is, or that is refused.
@@ -493,7 +504,7 @@ GX_DECL void Session::read(int id) {
         }
         if (c.reader.problem().empty()) continue;
         const std::string problem = c.reader.problem();
-        if (coordinator_) coordinator_->malformed(id, problem, steady_now());
+        if (coordinator_) coordinator_->malformed(id, problem, now());
         else member_.malformed(problem), lose(id, false);
         return;
     }
@@ -502,12 +513,12 @@ GX_DECL void Session::read(int id) {
 GX_DECL void Session::got(int id, const Message& message) {
     if (const auto found = connections_.find(id); found != connections_.end())
         found->second.stranger = false;
-    if (coordinator_) coordinator_->received(id, message, steady_now());
+    if (coordinator_) coordinator_->received(id, message, now());
     else member_got(message);
 }
 GX_DECL void Session::member_got(const Message& message) {
     if (std::holds_alternative<Waiting>(message)) member_.waits_for(waits_for());
-    member_.received(message, steady_now());
+    member_.received(message, now());
     if (member_.runs() > runs_) begin_anew();
     // Who sees a cause sees the notes that have come before it.
     for (Note& n : member_.take_notes()) notes_.push_back(std::move(n));
@@ -574,10 +585,10 @@ GX_DECL std::vector<int> WaitsFor::peers() const {
 
 GX_DECL void Session::lose(int id, bool inside_message) {
     connections_.erase(id);
-    if (coordinator_) return coordinator_->closed(id, steady_now(), inside_message);
+    if (coordinator_) return coordinator_->closed(id, now(), inside_message);
     if (member_.ended()) return;
     member_.closed(inside_message);
-    root_lost_ = steady_now();
+    root_lost_ = now();
 }
 
 GX_DECL bool Session::write(Connection& c) {

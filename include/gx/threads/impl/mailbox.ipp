@@ -30,26 +30,19 @@ GX_DECL Arrival Mailbox::wait_any(int rank, std::span<const Request> requests) {
         std::this_thread::yield();
     }
     std::unique_lock lock(mutex_);
-    auto until = end_of_patience();
+    Patience patience(deadline_);
     set_wait(rank, requests, ++waits_);
     Arrival arrival;
     ++side(rank).sleepers;
-    while (!sleep_until(side(rank).wake, lock, until,
+    while (!sleep_until(side(rank).wake, lock, patience,
                         [&] { return resolved(rank, requests, arrival); })) {
         give_up(rank, requests);
-        until = std::chrono::steady_clock::time_point::max();  // of a message that is being copied
+        patience = Patience(std::chrono::nanoseconds::max());  // of a message that is being copied
     }
     --side(rank).sleepers;
     set_wait(rank, requests, 0);
     release(rank, requests[arrival.index]);
     return arrival;
-}
-
-GX_DECL std::chrono::steady_clock::time_point Mailbox::end_of_patience() const {
-    using Clock = std::chrono::steady_clock;
-    const auto now = Clock::now();
-    const bool endless = deadline_ >= Clock::time_point::max() - now;
-    return endless ? Clock::time_point::max() : now + deadline_;
 }
 
 GX_DECL Delivery Mailbox::share(int rank, int channel, std::span<std::byte> mine, SharedWork work,
@@ -116,7 +109,8 @@ GX_DECL Delivery Mailbox::wait_for_all(int rank, Meeting& m, std::uint64_t last)
     if (spin(spins_, open)) return {};
     std::unique_lock lock(mutex_);
     ++m.sleepers;
-    const bool in_time = sleep_until(side(rank).wake, lock, end_of_patience(), [&] {
+    Patience patience(deadline_);
+    const bool in_time = sleep_until(side(rank).wake, lock, patience, [&] {
         if (!open() && !stopped_ && absent_for_good(m) >= 0) {
             timed_out_rank_ = rank;
             stop_locked(absent_for_good(m));

@@ -23,6 +23,7 @@
 #include <gx/mpi/bucket_tags.hpp>           // BucketTags
 #include <gx/mpi/call.hpp>                  // MPI
 #include <gx/mpi/library_thread.hpp>        // in_library
+#include <gx/threads/patience.hpp>          // Patience
 
 namespace gx::mpi {
 
@@ -98,6 +99,7 @@ private:
         MessageBucket bucket{};
     };
     using Moment = std::chrono::steady_clock::time_point;
+    using Patience = gx::detail::threads::Patience;
 
     /// Calls f(), which calls MPI, where and when this thread level lets it.
     template <class F>
@@ -106,7 +108,6 @@ private:
             options_.serialize ? std::unique_lock(mpi_) : std::unique_lock<std::mutex>();
         in_library(f);
     }
-    [[nodiscard]] Moment deadline_of_now() const;
     Request post(const Posted& posted, void* message);
     [[nodiscard]] Posted& at(Request request);
     [[nodiscard]] Posted& slot(Request request);  ///< under the lock

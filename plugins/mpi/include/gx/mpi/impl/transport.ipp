@@ -111,11 +111,6 @@ GX_DECL Messages::Messages(std::span<const MPI_Comm> communicators, MPI_Comm col
       tags_(tag_max_),
       left_(std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(session.ranks()))) {}
 
-GX_DECL Messages::Moment Messages::deadline_of_now() const {
-    const Moment now = std::chrono::steady_clock::now();
-    return options_.deadline >= Moment::max() - now ? Moment::max() : now + options_.deadline;
-}
-
 GX_DECL void Messages::working_on(const Operation& operation) {
     session_.working_on(operation);
     const std::lock_guard lock(mutex_);
@@ -213,8 +208,8 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
             return {*done, {}};
         }
     }
-    const Moment end = deadline_of_now();
-    Moment hopeless = Moment::max();  // since when
+    Patience patience(options_.deadline);
+    std::optional<Patience> hopeless;
     std::optional<coordination::WaitsFor> waits;
     for (Backoff backoff;;) {
         if (stopped_) return stopped(requests, false);
@@ -225,9 +220,9 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
         }
         if (stopped_) continue;
         const Moment after = std::chrono::steady_clock::now();
-        if (!only_needs_ranks_that_left(requests)) hopeless = Moment::max();
-        else hopeless = std::min(hopeless, after);
-        if (after >= end || after - hopeless >= detail::transport::patience_with_left_ranks) {
+        if (!only_needs_ranks_that_left(requests)) hopeless.reset();
+        else if (!hopeless) hopeless.emplace(detail::transport::patience_with_left_ranks, after);
+        if (patience.ended(after) || (hopeless && hopeless->ended(after))) {
             session_.blame(at(requests[0]).peer);
             (void)session_.await_cause();
             return stopped(requests, true);
@@ -358,7 +353,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
     detail::transport::Summed summed{};
     in_mpi([&] { summed = detail::transport::summed(element); });
     const auto [type, sum, bytes] = summed;
-    const Moment end = deadline_of_now();
+    Patience patience(options_.deadline);
     const coordination::WaitsFor waits(session_, coordination::any_rank);
     for (std::size_t first = 0; first < count;) {
         const std::size_t some = std::min(count - first, options_.piece_bytes);
@@ -381,7 +376,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
             if (stopped_) continue;
             if (done != 0) break;
             const Moment after = std::chrono::steady_clock::now();
-            if (after >= end) {  // MPI does not say which rank is late
+            if (patience.ended(after)) {  // MPI does not say which rank is late
                 session_.blame(coordination::any_rank);
                 const coordination::Cause cause = session_.await_cause();
                 return {cause.outcome(), cause.rank};
