@@ -4,7 +4,7 @@
 #include <algorithm>  // clamp, copy_n, fill_n, max, min
 #include <array>      // all pixel values
 #include <cstddef>    // ptrdiff_t, size_t
-#include <cstdint>    // uint8_t
+#include <cstdint>    // uint8_t, uintptr_t
 #include <cmath>      // abs, floor, ilogb, ldexp
 #include <cstring>    // memcmp, memcpy
 #include <span>       // the table of a channel
@@ -26,7 +26,9 @@ inline std::size_t convert_on(const PixelLine& line, const std::uint8_t* from, f
     using Values [[gnu::vector_size(block * sizeof(float))]] = float;
     std::size_t at = 0;
     for (; at + block <= count; at += block) {
-        __builtin_prefetch(to + at + 1024, 1);  // a store to a cold line costs more than the rest
+        // A store to a cold line costs more than the rest. The line may lie behind the array.
+        const auto ahead = reinterpret_cast<std::uintptr_t>(to + at) + 1024 * sizeof(float);
+        __builtin_prefetch(reinterpret_cast<const void*>(ahead), 1);
         Pixels pixels;
         std::memcpy(&pixels, from + at, sizeof pixels);
         const auto words = __builtin_convertvector(__builtin_convertvector(pixels, Halves), Words);
