@@ -58,6 +58,17 @@ function(gx_header_library name)
   endif()
 endfunction()
 
+# gx_component(NAME TARGET ...): installs libraries, with their headers, as gx::TARGET without its gx_,
+# in the component NAME of find_package. Whoever links one has the mode that it was built in.
+function(gx_component name)
+  foreach(target IN LISTS ARGN)
+    string(REGEX REPLACE "^gx_" "" exported ${target})
+    set_target_properties(${target} PROPERTIES EXPORT_NAME ${exported})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY GX_COMPONENTS ${name})
+  set_property(GLOBAL APPEND PROPERTY GX_COMPONENT_${name} ${ARGN})
+endfunction()
+
 # gx_includes_of(OUT BASE FILES): the files as they are included, a line each.
 function(gx_includes_of out base files)
   set(text "")

@@ -15,6 +15,14 @@ foreach(name IN LISTS gx_compiled_names)
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT gx-compiled-${name}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})
 endforeach()
+get_property(gx_components GLOBAL PROPERTY GX_COMPONENTS)
+list(REMOVE_DUPLICATES gx_components)
+foreach(name IN LISTS gx_components)
+  get_property(targets GLOBAL PROPERTY GX_COMPONENT_${name})
+  install(TARGETS ${targets} EXPORT gx-${name}-targets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} FILE_SET HEADERS)
+  install(EXPORT gx-${name}-targets NAMESPACE gx:: DESTINATION ${gx_package_dir})
+endforeach()
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/gxConfig.cmake.in ${PROJECT_BINARY_DIR}/gxConfig.cmake
   INSTALL_DESTINATION ${gx_package_dir} NO_SET_AND_CHECK_MACRO)
@@ -22,6 +30,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/gxConfig.cmake ${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
         DESTINATION ${gx_package_dir})
-if(TARGET gx_mpi)  # what programs with the component `compiled` compile for their own MPI
-  install(FILES ${PROJECT_SOURCE_DIR}/plugins/mpi/src/mpi.cpp DESTINATION ${gx_package_dir})
-endif()
+foreach(name mpi nccl)  # what programs with the component `compiled` compile for their own library
+  if(TARGET gx_${name})
+    install(FILES ${PROJECT_SOURCE_DIR}/plugins/${name}/src/${name}.cpp
+            DESTINATION ${gx_package_dir})
+  endif()
+endforeach()

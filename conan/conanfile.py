@@ -1,5 +1,6 @@
 # Recipe of the header-only package gx. The libraries it needs are Conan's; oneDNN, where it is
-# asked for, is the system's, as are CUDA's headers. Nothing is built but the test_package.
+# asked for, is the system's, as are CUDA's headers. Nothing is built but the test_package, and
+# what is asked for of LIBRARIES.
 #
 #     conan create conan --build=missing -s compiler.cppstd=20
 import re
@@ -30,6 +31,10 @@ COMPONENTS = {  # option with_NAME, CMake's GX_WITH_NAME, find_package's compone
     "cuda": False,  # needs the headers of a CUDA toolkit
     "nccl": False,  # needs nccl.h, and cuda
 }
+LIBRARIES = {  # option with_NAME, find_package's component NAME: CMake's option; all need cuda
+    "cuda_gpu": "GX_CUDA_GPU",  # needs nvcc, cuDNN
+    "cuda_testing": "GX_CUDA_TESTING",  # needs the headers of cuDNN and NCCL
+}
 
 
 class Gx(ConanFile):
@@ -40,9 +45,10 @@ class Gx(ConanFile):
     package_type = "header-library"
     settings = "os", "compiler", "build_type", "arch"
     generators = "CMakeDeps"
-    options = {f"with_{name}": [True, False] for name in COMPONENTS}
+    options = {f"with_{name}": [True, False] for name in [*COMPONENTS, *LIBRARIES]}
     default_options = {
         **{f"with_{name}": default for name, default in COMPONENTS.items()},
+        **{f"with_{name}": False for name in LIBRARIES},
         "boost/*:without_context": False,
     }
     no_copy_source = True
@@ -66,7 +72,17 @@ class Gx(ConanFile):
     def validate(self):
         check_min_cppstd(self, 20)
 
+    def has_libraries(self):
+        return any(self.options.get_safe(f"with_{name}") for name in LIBRARIES)
+
+    def configure(self):
+        if self.has_libraries():
+            self.package_type = "static-library"
+            self.options.with_cuda = True
+
     def package_id(self):  # the headers are the same for all compilers, and differ by components
+        if self.info.options.with_cuda_gpu or self.info.options.with_cuda_testing:
+            return
         self.info.settings.clear()
         self.info.requires.clear()
 
@@ -77,10 +93,15 @@ class Gx(ConanFile):
         for name in COMPONENTS:
             wanted = bool(self.options.get_safe(f"with_{name}"))
             toolchain.cache_variables[f"GX_WITH_{name.upper()}"] = wanted
+        for name, variable in LIBRARIES.items():
+            wanted = bool(self.options.get_safe(f"with_{name}"))
+            toolchain.cache_variables[variable] = wanted
         toolchain.generate()
 
     def build(self):
         CMake(self).configure()
+        if self.has_libraries():
+            CMake(self).build()
 
     def package(self):
         copy(self, "LICENSE", src=self.source_folder, dst=Path(self.package_folder) / "licenses")

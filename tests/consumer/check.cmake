@@ -1,4 +1,4 @@
-# cmake -D BUILD=... -D COMPILER=... -D ONEDNN=... -P: installs gx below its build folder, then
+# cmake -D BUILD=... -D COMPILER=... -D ONEDNN=... -D DOUBLES=... -D FOLDERS=... -P: installs gx below its build folder, then
 # configures, builds and runs the consumer against that copy alone.
 cmake_minimum_required(VERSION 3.25)
 set(place ${BUILD}/consumer)
@@ -14,9 +14,12 @@ endfunction()
 must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${place}/prefix)
 must(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${place}/build -G Ninja
      -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix
-     -D WITH_ONEDNN=${ONEDNN})
+     -D WITH_ONEDNN=${ONEDNN} -D WITH_CUDA_TESTING=${DOUBLES} ${FOLDERS})
 must(${CMAKE_COMMAND} --build ${place}/build)
 must(${place}/build/consumer)
+if(DOUBLES)
+  must(${place}/build/on_cuda_testing)
+endif()
 
 # The installed headers, not those of the checkout, must have been used.
 file(GLOB_RECURSE exports ${place}/prefix/*-targets.cmake)
