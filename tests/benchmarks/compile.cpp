@@ -1,5 +1,6 @@
-// What the headline program costs to compile, header-only and on gx::compiled, and one test's
-// rebuild: seconds, peak memory, lines, each beside its budget.
+// What the headline program costs to compile, header-only and on gx::compiled, what a program for
+// GPUs costs by the same compiler, where CUDA's headers are, and one test's rebuild: seconds, peak
+// memory, lines, each beside its budget.
 // Run:     ./gx bench compile [--json FILE] [--source FILE] [--test FILE] [--runs N]
 // Prints:  one line a measurement, `ok` or `EXCEEDED` behind it; ends with 1 if one is exceeded.
 // Times are of processor, the user's share of it, and wall; on a busy machine read the user's
@@ -96,15 +97,21 @@ Cost least(int runs, const Words& words, const fs::path& output) {
     return best;
 }
 
-Words compile_command(const Settings& s, const Words& extra) {
-    Words words{s.compiler, "-std=c++20"};
-    const std::string folders = GX_FOLDERS;
-    for (std::size_t at = 0; at < folders.size();) {
-        const std::size_t end = std::min(folders.find(':', at), folders.size());
-        words.push_back("-I" + folders.substr(at, end - at));
+/// `first` and a part of the list, for each that colons separate.
+Words each(const std::string& first, const std::string& list) {
+    Words words;
+    for (std::size_t at = 0; at < list.size();) {
+        const std::size_t end = std::min(list.find(':', at), list.size());
+        words.push_back(first + list.substr(at, end - at));
         at = end + 1;
     }
-    words.insert(words.end(), extra.begin(), extra.end());
+    return words;
+}
+
+Words compile_command(const Settings& s, const Words& extra) {
+    Words words{s.compiler, "-std=c++20"};
+    for (const Words& more : {each("-I", GX_FOLDERS), extra})
+        words.insert(words.end(), more.begin(), more.end());
     return words;
 }
 
@@ -170,12 +177,8 @@ Cost rebuild(const Settings& s, const fs::path& place, bool compiled, bool preco
         flags.push_back(templates);
     }
     flags.insert(flags.end(), {s.test.string(), "-o", (place / "a.out").string()});
-    const std::string libraries = compiled ? GX_COMPILED_LIBRARIES : "";
-    for (std::size_t at = 0; at < libraries.size();) {
-        const std::size_t end = std::min(libraries.find(':', at), libraries.size());
-        flags.push_back(libraries.substr(at, end - at));
-        at = end + 1;
-    }
+    const Words libraries = each("", compiled ? GX_COMPILED_LIBRARIES : "");
+    flags.insert(flags.end(), libraries.begin(), libraries.end());
     for (const char* library : {"-lgtest_main", "-lgmock", "-lgtest", "-lrapidcheck",
                                 "-lboost_context", "-lfmt", "-ldnnl", "-lz", "-ldl"})
         flags.push_back(library);
@@ -196,6 +199,7 @@ int measure(const Settings& s) {
     const fs::path place = folder, object = place / "a.o", text = place / "a.ii";
     const Budget of_compiled{.cpu_seconds = 5, .peak_memory_bytes = 450e6};
     const Budget of_header_only{.cpu_seconds = 12}, of_test{.cpu_seconds = 4};
+    const Budget of_gpus{.cpu_seconds = 6};
 
     nlohmann::ordered_json found{{"benchmark", "compile"},
                                  {"compiler", s.compiler},
@@ -222,6 +226,18 @@ int measure(const Settings& s) {
     fmt::print("{:<40} {:6d}\n", "preprocessed lines, header-only", lines_of(text));
 
     bool kept = of_compiled.holds(compiled) && of_header_only.holds(headline);
+    const fs::path gpus = fs::path(GX_SOURCE_DIR) / "examples/09_gpus.cpp";
+    const Words folders = each("-isystem", GX_GPU_FOLDERS);
+    if (folders.empty()) {
+        fmt::print("{:<40} skipped: no CUDA headers\n", "GPU program, compiled libraries");
+    } else {
+        Words words{"-O2", "-DGX_COMPILED", "-c", gpus.string(), "-o", object.string()};
+        words.insert(words.end(), folders.begin(), folders.end());
+        const Cost cost = least(s.runs, compile_command(s, words), place / "log");
+        print("GPU program, compiled libraries", cost, of_gpus);
+        put(found, "gpu_program", cost);
+        kept = kept && of_gpus.holds(cost);
+    }
     if (fs::exists(s.test)) {
         const bool libraries = !std::string(GX_COMPILED_LIBRARIES).empty();
         const std::string name = fs::relative(s.test, GX_SOURCE_DIR).string();
