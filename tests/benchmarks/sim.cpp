@@ -4,7 +4,8 @@
 //          gx as callbacks written for this traffic, each beside SimGrid, which runs actors.
 //          Processor seconds of construction and simulation, the least of three runs of each in
 //          turn. The peer is SimGrid's C++ library, model CM02 without its TCP corrections, which
-//          sim_peer/build.sh builds once, in minutes.
+//          sim_peer/build.sh builds once, in minutes. Then a line per goal: fibers beside SimGrid,
+//          and beside callbacks.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
@@ -14,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@
 #include "../../sims/support/command_line.hpp"  // expect_outputs, run_program
 #include "sim_peer/fibers.hpp"
 #include "sim_peer/ring.hpp"
+#include "verdict.hpp"  // times_as_long, verdict_of
 
 namespace {
 
@@ -301,6 +304,58 @@ nlohmann::json to_json(const Result& r) {
     return j;
 }
 
+// ---- Goals --------------------------------------------------------------------------
+/// A ratio beside its goal.
+struct Judged {
+    std::string what;
+    std::optional<double> ratio;
+    double goal;
+    gx::bench::Bound bound;
+
+    [[nodiscard]] gx::bench::Verdict verdict() const {
+        return gx::bench::verdict_of(ratio, goal, bound);
+    }
+};
+/// Of the rows that `compare` makes, two a case: those that have a goal.
+std::vector<Judged> judge(const std::vector<Result>& rows) {
+    std::vector<Judged> all;
+    for (std::size_t i = 0; i + 1 < rows.size(); i += 2) {
+        const Result &fibers = rows[i], &callbacks = rows[i + 1];
+        const std::string of = fmt::format("{}, {} ranks: ", fibers.name, fibers.ranks);
+        const bool lock_step = fibers.name.ends_with("lock step");
+        all.push_back({of + "SimGrid's time in that of fibers",
+                       gx::bench::times_as_long(fibers.peer_cpu_seconds, fibers.cpu_seconds),
+                       lock_step ? 3.0 : 4.0, gx::bench::Bound::at_least});
+        if (fibers.name.ends_with("jittered"))
+            all.push_back({of + "fibers' time in that of callbacks",
+                           gx::bench::times_as_long(fibers.cpu_seconds, callbacks.cpu_seconds),
+                           1.25, gx::bench::Bound::at_most});
+    }
+    return all;
+}
+nlohmann::json print_goals(const std::vector<Judged>& all) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const Judged& g : all) {
+        const auto verdict = g.verdict();
+        const bool least = g.bound == gx::bench::Bound::at_least;
+        nlohmann::json row{{"what", g.what},
+                           {"ratio", nullptr},
+                           {least ? "at_least" : "at_most", g.goal},
+                           {"met", nullptr}};
+        fmt::print("goal: {}, {} {}: ", g.what, least ? "at least" : "at most", g.goal);
+        if (verdict == gx::bench::Verdict::not_judged) {
+            fmt::print("not judged: {}\n",
+                       gx::bench::why_not_judged(g.ratio, "SimGrid did not run"));
+        } else {
+            row["ratio"] = *g.ratio, row["met"] = verdict == gx::bench::Verdict::met;
+            fmt::print("{:.2f}, {}\n", *g.ratio,
+                       verdict == gx::bench::Verdict::met ? "met" : "MISSED");
+        }
+        rows.push_back(row);
+    }
+    return rows;
+}
+
 void measure(const std::string& json, int ranks, bool with_peer) {
     gx::expect_outputs({{"--json", json}});
     Peer peer = Peer::find(with_peer), nobody{"", "", ""};
@@ -318,6 +373,7 @@ void measure(const std::string& json, int ranks, bool with_peer) {
         keep(leaf_spine(hosts, rounds, 0, peer));
         keep(leaf_spine(hosts, rounds, 100'000, peer));
     }
+    const std::vector<Judged> judged = judge(results);
     keep(compare("ring of 100 MB on a star, every message",
                  {.hosts = ranks,
                   .rounds = 2 * (ranks - 1),
@@ -335,11 +391,13 @@ void measure(const std::string& json, int ranks, bool with_peer) {
     results.push_back(payload(8, 1 << 20));
     results.push_back(payload(64, 1 << 16));
     fmt::print("memory at most {:.1f} MB\n", memory_mb);
+    const nlohmann::json goals = print_goals(judged);
     if (json.empty()) return;
     nlohmann::json cases = nlohmann::json::array();
     for (const Result& r : results) cases.push_back(to_json(r));
     nlohmann::json all{{"benchmark", "sim"},
                        {"cases", cases},
+                       {"goals", goals},
                        {"peak_memory_mb", memory_mb},
                        {"times_faster_for_equal_flows", fold}};
     if (peer.program.empty()) all["peer_missing"] = peer.missing;

@@ -28,6 +28,7 @@
 #include "../../../sims/support/command_line.hpp"  // run_program
 #include "../../support/counted_new.hpp"           // note_allocation
 #include "../machine.hpp"                          // cpu_name
+#include "../verdict.hpp"                          // verdict_of, why_not_judged
 #include "clock.hpp"                               // now, median, OtherLoad
 #include "fixed.hpp"                               // measure_outside, measure_peak
 #include "peer.hpp"                                // Peer
@@ -180,6 +181,19 @@ nlohmann::json measure_turns(const Settings& settings) {
         batch / 2, batch / median(pair_all), median(pair_ratios), threads, batch,
         *std::min_element(pair_ratios.begin(), pair_ratios.end()),
         *std::max_element(pair_ratios.begin(), pair_ratios.end()));
+    constexpr double two_rank_goal = 0.97;
+    const auto verdict =
+        gx::bench::verdict_of(median(pair_ratios), two_rank_goal, gx::bench::Bound::at_least);
+    j["two_rank_goal"] = two_rank_goal, j["two_rank_met"] = nullptr;
+    if (verdict == gx::bench::Verdict::not_judged) {
+        std::printf("  goal: at least %.2f of one process: not judged: %s\n", two_rank_goal,
+                    gx::bench::why_not_judged(median(pair_ratios), ""));
+    } else {
+        const bool met = verdict == gx::bench::Verdict::met;
+        j["two_rank_met"] = met;
+        std::printf("  goal: at least %.2f of one process: %s\n", two_rank_goal,
+                    met ? "met" : "MISSED");
+    }
     if (other_load > quiet_pct)
         std::printf(
             "the machine was busy: others had %.0f %% of its cores' time; read these figures as "
