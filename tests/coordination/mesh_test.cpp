@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>    // a message
 #include <numeric>  // iota
 #include <thread>   // ranks of one process
 
@@ -331,6 +332,16 @@ TEST(Mesh, ARankThatLeftIsNotLost) {
     const Delivery d = zero.wait(zero.receive(1, 0, in(got)));
     EXPECT_EQ(d.outcome, Delivery::Outcome::timed_out) << "only a rank that left could send it";
     EXPECT_EQ(d.peer, 1);
+}
+/// The deadline is a minute.
+TEST(Mesh, ASendToARankThatLeftAndDiedEndsAtOnce) {
+    Meshes m(2);
+    m.all[1]->leave();
+    Endpoint zero(m.all[0]->mesh);
+    std::array x{1};
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until its end has been read
+    m.all[1].reset();
+    EXPECT_FALSE(zero.wait(zero.send(1, 0, out(x))).complete());
 }
 TEST(Mesh, WaitAnyGoesOnWhileOneCanStillComplete) {
     Meshes m(3);

@@ -731,6 +731,16 @@ TEST(Session, WithoutTheOptionConnectionsEndWithTheRun) {
     });
 }
 
+TEST(Session, PartingEndsTheConnectionAtOnce) {
+    Sessions s(2, [](Session::Options& o) { o.regroups = true; });
+    for (auto& session : s.all) session->join();
+    s[1].fail("its device is lost", device_lost);
+    for (auto& session : s.all) (void)session->await_cause(), session->leave();
+    for (auto& session : s.all) EXPECT_TRUE(session->end(60s));
+    s[1].part(1s);  // its session lives on
+    EXPECT_EQ(s[0].regroup(1, Duration::max()).members, std::vector{0});
+}
+
 // ---- Processes -----------------------------------------------------------------------------
 using SessionOfProcesses = testing_support::WithProcesses;
 

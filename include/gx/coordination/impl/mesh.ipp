@@ -1,6 +1,8 @@
 // Mesh: the bodies.
 #pragma once
 
+#include <netinet/in.h>   // IPPROTO_TCP
+#include <netinet/tcp.h>  // TCP_USER_TIMEOUT
 #include <poll.h>         // poll
 #include <sys/eventfd.h>  // eventfd
 #include <sys/socket.h>   // socketpair, send, recv
@@ -99,6 +101,13 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
     }
 }
 
+/// A message may wait for a rank that is stopped, as long as the session says that it is there:
+/// TCP_USER_TIMEOUT ends a connection whose peer takes no more, too.
+inline void be_patient(int socket) {
+    const int endless = 0;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &endless, sizeof(endless));
+}
+
 /// A connection to rank `to`, unless the run stops meanwhile.
 inline Descriptor connect_rank(Session& session, int to, const std::string& address, Duration end) {
     for (;;) {
@@ -125,8 +134,8 @@ GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string&
     const std::string& bound = listener.address();
     const std::uint64_t key = std::random_device{}();
     // Each rank's address, and what is to be said there.
-    const auto all =
-        session.gather("tcp:" + host + bound.substr(bound.rfind(':')) + " " + std::to_string(key));
+    const auto all = session.gather(
+        "tcp:" + host + bound.substr(bound.rfind(':')) + " " + std::to_string(key), limit);
     std::vector<Descriptor> sockets(all.size());
     for (int r = 0; r < session.rank(); ++r) {
         const std::string& one = all[static_cast<std::size_t>(r)];
@@ -139,6 +148,8 @@ GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string&
                         std::to_string(session.rank()));
     }
     detail::mesh::accept_others(session, listener, key, sockets, end);
+    for (const Descriptor& socket : sockets)
+        if (socket) detail::mesh::be_patient(socket.get());
     return sockets;
 }
 
@@ -316,7 +327,12 @@ GX_DECL void Mesh::push(int to, Outgoing out) {
     Link& l = link(to);
     if (!l.socket) return;
     l.out.push_back(std::move(out));
-    if (l.out.size() == 1 && write_some(to) && !l.out.empty()) wake_engine();
+    if (l.out.size() != 1) return;
+    if (write_some(to)) {
+        if (!l.out.empty()) wake_engine();
+    } else if (l.ended) {  // the engine looks at it no more
+        end_writing(to);
+    }
 }
 
 // Writes what the socket takes now; false when its other end is gone.

@@ -241,6 +241,8 @@ GX_DECL void Session::end_now() {
 GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
     std::unique_lock lock(mutex_);
     if (!keeps_connections()) return {};
+    // The root's own member may know a loss that the coordinator, stopped by another cause, does not.
+    if (coordinator_ && !coordinator_->cause().is_loss()) return {};
     if (coordinator_) coordinator_->regroup_by(saturating_sum(now(), limit));
     member_.stay(number);
     const int run = runs_;
@@ -266,7 +268,10 @@ GX_DECL void Session::begin_anew() {
 GX_DECL void Session::part(Duration limit) {
     std::unique_lock lock(mutex_);
     if (std::exchange(parted_, true)) return;
-    if (!coordinator_) return connections_.clear();
+    if (!coordinator_) {
+        connections_.clear();
+        return wake();  // the monitor, whose poll holds the socket open
+    }
     for (auto& [id, c] : connections_) c.closing = true;
     wake();
     const auto all_gone = [&] { return connections_.empty(); };
