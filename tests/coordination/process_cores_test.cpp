@@ -41,6 +41,9 @@ TEST(ProcessCores, AreThoseOfAWorldUntilItEnds) {
         EXPECT_EQ(process_cores(), 3);
         none = CoreShare(2);
         EXPECT_EQ(process_cores(), 2);
+        CoreShare larger(5);
+        none = std::move(larger);
+        EXPECT_EQ(process_cores(), 5) << "the share of 2 has ended";
     }
     EXPECT_EQ(process_cores(), 0);
     const CoreShare less(0);

@@ -24,8 +24,9 @@ struct Registry {
     std::multiset<int> shares{};
     std::atomic<int> least{0};
 
+    /// Never destroyed: a world may be a global variable.
     static Registry& instance() {
-        static Registry registry;
+        static Registry& registry = *new Registry;
         return registry;
     }
     void update() { least = shares.empty() ? 0 : *shares.begin(); }
@@ -49,10 +50,15 @@ public:
     }
     CoreShare(CoreShare&& from) noexcept : cores_(std::exchange(from.cores_, 0)) {}
     CoreShare& operator=(CoreShare&& from) noexcept {
-        std::swap(cores_, from.cores_);
+        const int cores = std::exchange(from.cores_, 0);
+        end();
+        cores_ = cores;
         return *this;
     }
-    ~CoreShare() {
+    ~CoreShare() { end(); }
+
+private:
+    void end() {
         if (cores_ == 0) return;
         auto& registry = detail::cores::Registry::instance();
         const std::lock_guard lock(registry.mutex);
@@ -60,7 +66,6 @@ public:
         registry.update();
     }
 
-private:
     int cores_ = 0;  ///< 0: none
 };
 
