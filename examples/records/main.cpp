@@ -5,7 +5,7 @@
 // Exit: 0 all right; 1 corrupt records were found, or shards are missing; 2 for a command line or a
 //       file that cannot be used
 
-#include <map>      // folders
+#include <map>      // folders, bytes of shards
 #include <numeric>  // iota
 #include <set>      // what is read
 #include <vector>   // shards
@@ -248,6 +248,27 @@ std::int64_t missing_shards(const Paths& read) {
     return missing;
 }
 
+/// Indexes that list another number of bytes than their shard has: cut ones, or another shard's.
+std::int64_t wrong_indexes(const gx::EncodedFiles& source) {
+    std::map<std::string, std::uint64_t> listed;  // bytes, by shard
+    for (std::uint32_t i = 0; i < source.info().count; ++i) {
+        const gx::EncodedEntry e = source.entry(i);
+        listed[e.file] += (e.bytes + 3) / 4 * 4;  // records begin at multiples of 4
+    }
+    std::int64_t wrong = 0;
+    for (const auto& [file, bytes] : listed) {
+        const fs::path shard(file), index = fs::path(shard).replace_extension(".idx");
+        if (shard.extension() != ".rec" || !fs::exists(index) || fs::file_size(shard) == bytes)
+            continue;
+        gx::print_error(
+            "gx_records: '{}' lists {} of the {} bytes of '{}': it is cut, or another shard's. "
+            "Remove it, and the records are found without it\n",
+            gx::printable(index.string()), bytes, fs::file_size(shard), gx::printable(file));
+        ++wrong;
+    }
+    return wrong;
+}
+
 int verify(const Arguments& a) {
     const gx::EncodedFiles source = opened(a.verify, a, gx::OnCorrupt::skip);
     const auto reader = source.open();
@@ -262,7 +283,8 @@ int verify(const Arguments& a) {
                source.info().count - reader->skipped().count, source.info().classes, bytes,
                corrupt);
     write_json(a, source.info(), corrupt, a.verify);
-    return missing_shards(a.verify) > 0 || corrupt > 0 ? 1 : 0;
+    const bool is_indexed = corrupt > 0 || wrong_indexes(source) == 0;
+    return missing_shards(a.verify) > 0 || corrupt > 0 || !is_indexed ? 1 : 0;
 }
 
 int list(const Arguments& a) {

@@ -295,6 +295,35 @@ TEST(WriteRecords, RefusesMoreSamplesThanAFileCounts) {
                       "'endless' has 4294967296 samples", "at most 4294967295"));
     EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
 }
+/// A source whose pixels are others at each read.
+struct Changing : Endless {
+    [[nodiscard]] SourceInfo info() const {
+        SourceInfo info = Endless::info();
+        info.count = 1;
+        info.name = "changing";
+        return info;
+    }
+    struct Reads final : SampleReader {
+        std::vector<std::uint8_t> pixels;
+        explicit Reads(std::int64_t elements) : pixels(std::size_t(elements)) {}
+        void read(std::span<const std::uint32_t>, std::span<Sample> out) override {
+            ++pixels[0];
+            for (Sample& s : out) s = {pixels.data(), 0, shape};
+        }
+        ImageShape shape{};
+    };
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const {
+        auto reads = std::make_unique<Reads>(info().shape.elements());
+        reads->shape = info().shape;
+        return reads;
+    }
+};
+TEST(WriteRecords, NoticesASourceThatChangesMeanwhile) {
+    const Folder folder;
+    EXPECT_TRUE(holds(error_of([&] { write_records(folder / "c.gxr", Changing()); }), "c.gxr",
+                      "'changing' has changed while it was written"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
+}
 TEST(WriteRecords, LeavesNoFileOfABadSource) {
     const Folder folder;
     Split data = synthetic({.shape = {1, 3, 3}, .classes = 2, .train_count = 20});

@@ -218,6 +218,11 @@ def test(folder, draw):
         expect("a shard twice", "is given twice" in done.stderr, True)
 
     # ---- Faults ----
+    (folder / "cut.rec").write_bytes((folder / "one.rec").read_bytes())
+    lines = (folder / "one.idx").read_text().splitlines(keepends=True)
+    (folder / "cut.idx").write_text("".join(lines[:1]))
+    done = run("--verify", folder / "cut.rec", status=1)
+    expect("an index that is cut is named", f"'{folder / 'cut.idx'}' lists " in done.stderr, True)
     data = bytearray((folder / "tf.tfrecord").read_bytes())
     data[40] ^= 1
     (folder / "bad.tfrecord").write_bytes(data)

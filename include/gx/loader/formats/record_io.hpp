@@ -71,6 +71,7 @@ public:
     GX_DECL void commit();
 
 private:
+    std::filesystem::path rec_path_;
     detail::AtomicFile rec_, idx_, lst_;
     std::uint64_t id_, at_ = 0;
     std::vector<std::uint8_t> data_{}, record_{};  // of the latest image

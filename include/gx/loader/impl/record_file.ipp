@@ -210,10 +210,16 @@ GX_DECL void write_records(const std::filesystem::path& path, SourceRef source) 
     detail::AtomicFile out(path);
     out.write(head.data(), head.size());
     std::uint64_t written = 0;
+    ContentHash again;
     for_each_record([&](int) {
+        again.add(bytes);
         d::put(bytes, d::checksum_of(bytes, written++), d::checksum_bytes);
         out.write(bytes.data(), bytes.size());
     });
+    if (again.value() != content.value())
+        d::wrong(path, fmt::format("'{}' has changed while it was written: nothing was kept. Write "
+                                   "it again once nothing changes its samples.",
+                                   info.name));
     out.commit();
 }
 

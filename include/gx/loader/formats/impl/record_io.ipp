@@ -82,7 +82,7 @@ struct ImageHeader {
         const Part part = part_at(record.subspan(std::min(at, record.size())), begun);
         at += 8;
         if (part.bytes > record.size() - at) throw Flaw("its parts are longer than it was");
-        std::memmove(&record[data], &record[at], part.bytes);
+        std::memmove(record.data() + data, record.data() + at, part.bytes);
         data += part.bytes;
         if (is_end(part)) break;
         at += padded(part.bytes);
@@ -292,7 +292,8 @@ GX_DECL RecordIo::RecordIo(std::span<const std::filesystem::path> shards,
                                              detail::record_io::Indexing(options))) {}
 
 GX_DECL RecordIoWriter::RecordIoWriter(const std::filesystem::path& rec, std::uint64_t first_id)
-    : rec_(rec),
+    : rec_path_(rec),
+      rec_(rec),
       idx_(detail::record_io::beside(rec, ".idx")),
       lst_(detail::record_io::beside(rec, ".lst")),
       id_(first_id) {}
@@ -326,7 +327,10 @@ GX_DECL void RecordIoWriter::add(std::span<const std::uint8_t> image, int label,
     ++id_;
 }
 
+// An index of earlier records beside new ones would hide some of them: without one all are found.
 GX_DECL void RecordIoWriter::commit() {
+    std::error_code hidden;
+    std::filesystem::remove(detail::record_io::beside(rec_path_, ".idx"), hidden);
     rec_.commit();
     idx_.commit();
     lst_.commit();
