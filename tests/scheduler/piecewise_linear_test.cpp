@@ -169,6 +169,13 @@ RC_GTEST_PROP(PiecewiseLinear, StaysBetweenThePointsOnBothSidesAndMeetsThem, ())
     }
     RC_ASSERT(schedule.rate(step_of(points.back())) == points.back().rate);
 }
+/// 40 images, of which the last step of an epoch has fewer than the others.
+TEST(PiecewiseLinear, CountsAPartialBatchAsAStep) {
+    const Points points{{0, 1}, {1, 0}};
+    EXPECT_EQ((PiecewiseLinear{{points, 5}}.rate(4)), 0.2f) << "32 images by 8";
+    EXPECT_EQ((PiecewiseLinear{{points, 3}}.rate(2)), static_cast<float>(1 - 2 / 3.0)) << "by 16";
+    EXPECT_EQ((PiecewiseLinear{{points, 2}}.rate(1)), 0.5f) << "by 32";
+}
 RC_GTEST_PROP(PiecewiseLinear, DependsOnProgressInTheDataAlone, ()) {
     const Points points = any_points();
     const Step steps_per_epoch = *rc::gen::inRange<Step>(1, 300);

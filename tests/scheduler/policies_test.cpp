@@ -4,6 +4,7 @@
 #include <gx/scheduler/cosine.hpp>
 #include <gx/scheduler/linear_scaling.hpp>
 #include <gx/scheduler/one_cycle.hpp>
+#include <gx/scheduler/piecewise_linear.hpp>
 #include <gx/scheduler/poly.hpp>
 #include <gx/scheduler/step_decay.hpp>
 #include <gx/scheduler/warmup.hpp>
@@ -142,8 +143,21 @@ TEST(Schedulers, TakeFiniteRatesOnly) {
     const Findings found = check_options<Scaled>(
         {.reference_batch = 1, .global_batch = 8, .next = {.peak_rate = 1e38f}});
     ASSERT_FALSE(found.empty());
-    EXPECT_EQ(std::string(found.first()),
-              "LinearScaling: peak_rate * global_batch / reference_batch must be finite");
+    constexpr const char* sentence =
+        "LinearScaling: the largest rate * global_batch / reference_batch must be finite";
+    EXPECT_EQ(std::string(found.first()), sentence);
+    const Findings in_warmup = check_options<LinearScaling<Warmup<Constant>>>(
+        {.reference_batch = 1,
+         .global_batch = 8,
+         .next = {.climb_steps = 2, .next = {.peak_rate = 1e38f}}});
+    ASSERT_FALSE(in_warmup.empty());
+    EXPECT_EQ(std::string(in_warmup.first()), sentence);
+    const Findings of_points = check_options<LinearScaling<PiecewiseLinear>>(
+        {.reference_batch = 1,
+         .global_batch = 8,
+         .next = {.points = {{0, 1e-3f}, {1, 1e38f}}, .steps_per_epoch = 2}});
+    ASSERT_FALSE(of_points.empty());
+    EXPECT_EQ(std::string(of_points.first()), sentence);
 }
 TEST(SchedulersDeathTest, StopOnABrokenContract) {
     EXPECT_DEATH((Warmup<Constant>{{.climb_steps = 0}}), "a warmup of 0 steps");

@@ -99,7 +99,8 @@ TEST(Run, WarnsOfAWarmupThatItDoesNotEnd) {
     ASSERT_EQ(warnings(13).size(), 1u);
     EXPECT_EQ(warnings(24)[0],
               "the learning rate still rises at the last of 12 steps, to 0.05: a warm-up is to end "
-              "before the run does. Lower its 'climb_steps', or train longer.");
+              "before the run does. Let it end earlier ('climb_steps' of Warmup, 'points' of "
+              "PiecewiseLinear), or train longer.");
 }
 TEST(Run, ThatIsWrongListsTheProblemsOfOptionsSchedulesAndPolicies) {
     RunComposition r = composition();

@@ -1,6 +1,8 @@
 // LinearScaling<Next>: a rate tuned at one batch size, multiplied for the batch of all ranks.
 #pragma once
 
+#include <algorithm>  // max
+
 #include <gx/scheduler/concept.hpp>  // explain_scheduler, Step, Plan
 
 namespace gx {
@@ -12,6 +14,17 @@ template <class Next>
 inline constexpr bool scales_linearly<LinearScaling<Next>> = true;
 template <class Next>
 inline constexpr bool scales_linearly<Warmup<Next>> = scales_linearly<Next>;
+
+/// The largest rate that a schedule's options name.
+template <class Options>
+constexpr double largest_rate(const Options& o) {
+    double largest = 0;
+    if constexpr (requires { o.peak_rate; }) largest = double{o.peak_rate};
+    if constexpr (requires { o.points; })
+        for (const auto& p : o.points) largest = std::max(largest, double{p.rate});
+    if constexpr (requires { o.next; }) largest = std::max(largest, largest_rate(o.next));
+    return largest;
+}
 }  // namespace detail::scheduler
 
 ///     rate(t) = next.rate(t) * global_batch / reference_batch
@@ -48,14 +61,14 @@ public:
 
     static constexpr Findings check(const Options& o) {
         double rate = 0;
-        if constexpr (requires { o.next.peak_rate; })
-            if (check_options<Next>(o.next).empty() && o.reference_batch > 0)
-                rate = double{o.next.peak_rate} * o.global_batch / o.reference_batch;
+        if (check_options<Next>(o.next).empty() && o.reference_batch > 0)
+            rate = detail::scheduler::largest_rate(o.next) * o.global_batch / o.reference_batch;
         return Findings{}
             .expect(o.reference_batch > 0, "LinearScaling: reference_batch must be above 0")
             .expect(o.global_batch > 0, "LinearScaling: global_batch must be above 0")
-            .expect(detail::scheduler::is_finite(rate),
-                    "LinearScaling: peak_rate * global_batch / reference_batch must be finite")
+            .expect(
+                detail::scheduler::is_finite(rate),
+                "LinearScaling: the largest rate * global_batch / reference_batch must be finite")
             .append(check_options<Next>(o.next));
     }
 

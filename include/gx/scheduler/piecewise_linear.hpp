@@ -20,8 +20,10 @@ namespace gx {
 /// count from the end of its climb. LinearScaling<PiecewiseLinear> rescales the rates for the batch
 /// of each phase, so the points need no jump at its first epoch.
 ///
-/// Units:  epochs in passes over the training set, fractions included: progress in the data, so
-///         another batch or rank count changes no rate. In a run of several phases the rate moves
+/// Units:  epochs in passes over the training set, fractions included, counted in steps: another
+///         batch or rank count changes no rate at the end of an epoch. Within one it does where its
+///         last step is a partial batch: a run of 40 images is behind 32 of them in epoch 4/5 by
+///         batches of 8, in 2/3 by 16 and in 1/2 by 32. In a run of several phases the rate moves
 ///         once per step of the first phase's batch, as all schedules do (TrainerOptions).
 /// Errors: no points, a first one not at epoch 0, an epoch below the one before or for the third
 ///         time, a rate below 0 or not finite, or steps_per_epoch not above 0 break the contract.

@@ -163,7 +163,8 @@ GX_COLD GX_DECL void warn_of_rising_rate(Run& run) {
     if (rate > before && rate > run.rates[0](0))
         run.warnings.push_back(fmt::format(
             "the learning rate still rises at the last of {} steps, to {:.3g}: a warm-up is to end "
-            "before the run does. Lower its 'climb_steps', or train longer.",
+            "before the run does. Let it end earlier ('climb_steps' of Warmup, 'points' of "
+            "PiecewiseLinear), or train longer.",
             last + 1, rate));
 }
 
