@@ -121,6 +121,7 @@ void compare(int runs, double target_pct, const fs::path& folder) {
     fmt::print("{:20} {:>4}   epoch at {} %   GFLOP   seconds   final top-1   top-5\n", "images",
                "seed", target_pct);
     std::vector<double> seconds[2], work[2];
+    bool all_reached = true;
     for (int r = 1; r <= runs; ++r)
         for (std::size_t w = 0; w < 2; ++w) {  // in turns
             const Reached at = train(ways[w], folder, target_pct, std::uint64_t(r));
@@ -128,9 +129,11 @@ void compare(int runs, double target_pct, const fs::path& folder) {
                        ways[w].name, r, at.epoch > 0 ? std::to_string(at.epoch) : "never",
                        at.giga_flops, at.seconds, at.top1_pct, at.top5_pct);
             std::fflush(stdout);
+            all_reached = all_reached && at.epoch > 0;
             seconds[w].push_back(at.seconds);
             work[w].push_back(at.giga_flops);
         }
+    if (!all_reached) return fmt::print("no medians: not every run reached {} %\n", target_pct);
     fmt::print("medians: {:.2f} of the computation and {:.2f} of the time of one size\n",
                median(work[0]) / median(work[1]), median(seconds[0]) / median(seconds[1]));
 }
