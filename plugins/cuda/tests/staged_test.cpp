@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <gx/cuda_testing/host_computed.hpp>
+#include <gx/model/cifar_resnet.hpp>
 #include <gx/sim/catalog/simple_clusters.hpp>
 #include <gx/sim/world/cluster.hpp>
 #include <gx/sim/world/device.hpp>
@@ -52,9 +53,18 @@ TYPED_TEST(Staged, CheckpointsAreThoseOfThreads) {
     cuda_tests::expect_checkpoints_of_threads<TypeParam>(train_staged<TypeParam>);
 }
 
-TEST(StagedWorlds, SimulatedAndProcessesTrainThem) {
+/// The last two own the update, and exchange messages within it.
+template <class T>
+class StagedWorlds : public ::testing::Test {};
+using StagedTrainers =
+    ::testing::Types<Trainer<Net, DoubleBuffered<Ring<fp16>>, Warmup<Poly<2>>, AdamW>,
+                     Trainer<Net, Sharded<Ring<fp32>>, Warmup<Poly<2>>, AdamW>,
+                     Trainer<Net, LocalSgd<Ring<fp32>, 2>, Warmup<Poly<2>>>>;
+TYPED_TEST_SUITE(StagedWorlds, StagedTrainers);
+
+TYPED_TEST(StagedWorlds, SimulatedAndProcessesTrainThem) {
     cuda_testing::reset({});
-    using T = Trainer<Net, DoubleBuffered<Ring<fp16>>, Warmup<Poly<2>>, AdamW>;
+    using T = TypeParam;
     const T trainer({.batch = 4, .epochs = 2, .seed = 3});
     const Split data = images(24, 8);
     auto wall = threads(2);
@@ -63,6 +73,21 @@ TEST(StagedWorlds, SimulatedAndProcessesTrainThem) {
     expect_same_learning(trainer.train(cluster, data), expected);
     gx::testing::ProcessWorld<Device> processes({.placement = {2, 1}});
     expect_same_learning(trainer.train(processes, data), expected);
+}
+
+/// The host waits for the first gradients alone, behind which most of backward is still queued.
+TEST(StagedDevice, ReportsGradientsWhileBackwardGoesOn) {
+    cuda_testing::reset({.progress = StreamProgress::late});
+    const Graph g = gx::graph<CifarResNet<8>>({.input = {1, 8, 8}, .classes = 3});
+    Device staged(g, {.batch = 2});
+    std::vector<float> x(2 * 64, 0.5f), gradients(static_cast<std::size_t>(g.parameter_elements()));
+    const std::vector<int> labels{0, 1};
+    (void)staged.forward({.images = x, .labels = labels, .count = 2}, Mode::train);
+    const auto mark = cuda_testing::counters();
+    const auto done = [&] { return (cuda_testing::counters() - mark).operations; };
+    std::vector<decltype(done())> at;
+    staged.backward(1, gradients, [&](std::size_t) { at.push_back(done()); });
+    EXPECT_LT(at.front(), done() / 4) << "of " << done() << " operations";
 }
 
 TEST(StagedDevice, GivesGradientsThatAreFinalFromTheEndDown) {

@@ -64,7 +64,8 @@ public:
         report_ = {&gpu_.memory(), 1, "report"};
         copies_.emplace(
             gpu_, "gradients",
-            QueueOptions{.events = static_cast<int>(inner_->slices().size()) + 8,
+            // For each parameter one event of its copy and one of its end: both are waited for.
+            QueueOptions{.events = 2 * static_cast<int>(inner_->slices().size()) + 8,
                          .staging_bytes = (8 * static_cast<std::size_t>(elements_) / 64 + 1) * 64});
         finals_.reserve(inner_->slices().size() + 1);
         inner_->queue().copy_out(as_const(inner_->parameters()), parameters_.span(),
@@ -108,6 +109,7 @@ public:
     void update(FunctionRef<void(std::span<float>)> change) {
         gpu_.use();
         change(parameters_.span());
+        gpu_.use();  // a reducer that owns the update may have let another rank of the thread run
         inner_->update([&](ViewIn<float, GpuMemory> there) {
             inner_->queue().copy_in(std::span<const float>(parameters_.span()), there,
                                     {"parameters"});

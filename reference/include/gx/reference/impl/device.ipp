@@ -74,7 +74,8 @@ GX_DECL void Device::backward(float scale, std::span<float> gradients, Gradients
     GX_EXPECT(gradients.size() == parameters_.size(), "one gradient for each parameter");
     for (auto& gradient : activation_gradients_) std::ranges::fill(gradient, 0.0);
     std::ranges::fill(weight_gradients_, 0.0);
-    const double before = round_ ? double{scale} : 1.0, after = round_ ? 1.0 : double{scale};
+    const bool rounds = round_ || options_.tf32;
+    const double before = rounds ? double{scale} : 1.0, after = rounds ? 1.0 : double{scale};
     for (std::size_t i = graph_.ops.size(); i-- > 0;) {
         const Op& op = graph_.ops[i];
         run_backward(op, before);
