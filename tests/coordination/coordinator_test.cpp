@@ -263,6 +263,16 @@ TEST(Coordinator, ARankThatReturnsWhileOthersCompareEndsTheRun) {
 }
 
 // ---- The first cause ---------------------------------------------------------------------
+TEST(Coordinator, AStatusThatNoProcessHasIsOne) {
+    for (const int status : {0, -1, 256, 1 << 30}) {
+        Wire w(2);
+        w.join();
+        w.root.received(1, co::Failed{status, {}, "it failed"}, w.now);
+        w.collect();
+        w.settle();
+        for (int r = 0; r < 2; ++r) EXPECT_EQ(w.at(r).exit_status(), 1) << status;
+    }
+}
 TEST(Coordinator, AnErrorReachesAllByTextAndRank) {
     Wire w(3);
     w.join();

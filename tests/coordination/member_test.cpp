@@ -93,6 +93,12 @@ TEST(Member, TheEndOfTheRootsConnectionIsItsLoss) {
     EXPECT_FALSE(m.cause().stopped()) << "the run had ended";
     EXPECT_EQ(m.exit_status(), 0);
 }
+TEST(Member, AnEndWithoutErrorHidesNoError) {
+    Member m = joined();
+    m.received(Cause{.reason = Reason::error, .rank = 2, .observer = 2, .exit_status = 7}, 1s);
+    m.received(co::Ended{0}, 1s);
+    EXPECT_EQ(m.exit_status(), 7);
+}
 TEST(Member, ASilentRootIsLost) {
     Member m = joined();
     m.received(co::Alive{}, 5s);

@@ -518,18 +518,21 @@ GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
     seat(rank).operation = failed.operation;
     std::string& error = seat(rank).error;
     if (error.empty()) error = failed.text;
+    // A process's status has 8 bits, and 0 would say that all is well.
+    const bool is_status = failed.exit_status >= 1 && failed.exit_status <= 255;
+    const int status = is_status ? failed.exit_status : 1;
     if (!cause_.stopped())
         return stop({.reason = Reason::error,
                      .rank = rank,
                      .observer = rank,
-                     .exit_status = failed.exit_status,
+                     .exit_status = status,
                      .operation = failed.operation,
                      .text = failed.text});
     // It had stopped the others before its text was known.
     if (cause_.reason != Reason::error || cause_.rank != rank || !cause_.text.empty()) return;
     if (failed.text.empty()) return;
     cause_.text = failed.text;
-    cause_.exit_status = failed.exit_status;
+    cause_.exit_status = status;
     send_to_all(cause_);
 }
 

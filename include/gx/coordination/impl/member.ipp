@@ -76,7 +76,7 @@ GX_DECL void Member::received(const Message& message, Duration now) {
         left_[static_cast<std::size_t>(left->rank)] = 1;
     } else if (const auto* ended = std::get_if<Ended>(&message)) {
         ended_ = true;
-        exit_status_ = ended->exit_status;
+        if (ended->exit_status != 0) exit_status_ = ended->exit_status;
     } else if (const auto* note = std::get_if<Note>(&message)) {
         if (note->rank < 0 || note->rank >= options_.hello.ranks || note->rank == rank())
             return malformed("a note of a rank that is not in this world");
