@@ -118,8 +118,10 @@ TEST(LocalRank, IsThatOfTheLauncherAlone) {
     EXPECT_EQ(of({{"RANK", "5"}, {"LOCAL_RANK", "1"}}), 1);
     EXPECT_EQ(of({{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}), 2);
     EXPECT_EQ(of({{"PMI_RANK", "5"}, {"MPI_LOCALRANKID", "3"}}), 3);
-    EXPECT_EQ(of({{"SLURM_PROCID", "5"}, {"SLURM_LOCALID", "0"}}), 0);
+    EXPECT_EQ(of({{"SLURM_PROCID", "5"}, {"SLURM_LOCALID", "1"}, {"SLURM_STEP_NODELIST", "n1"}}),
+              1);
     EXPECT_EQ(of({{"SLURM_PROCID", "0"}}), std::nullopt) << "the script of a job";
+    EXPECT_EQ(of({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}), std::nullopt) << "the same";
     EXPECT_TRUE(holds(error_of([&] { (void)of({{"RANK", "5"}, {"LOCAL_RANK", "one"}}); }),
                       "LOCAL_RANK is 'one'", "a rank on this host"));
 }

@@ -2,6 +2,7 @@
 #include <gx/cuda/staged.hpp>
 
 #include <algorithm>  // equal
+#include <atomic>     // whose GPU is lost
 #include <numeric>    // iota
 #include <vector>     // gradients
 
@@ -12,6 +13,7 @@
 #include <gx/sim/catalog/simple_clusters.hpp>
 #include <gx/sim/world/cluster.hpp>
 #include <gx/sim/world/device.hpp>
+#include <gx/survival/continue_on_survivors.hpp>
 #include <gx/testing/processes.hpp>
 #include <trainer/small.hpp>
 
@@ -55,14 +57,14 @@ TYPED_TEST(Staged, CheckpointsAreThoseOfThreads) {
 
 /// The last two own the update, and exchange messages within it.
 template <class T>
-class StagedWorlds : public ::testing::Test {};
+class StagedPolicies : public ::testing::Test {};
 using StagedTrainers =
     ::testing::Types<Trainer<Net, DoubleBuffered<Ring<fp16>>, Warmup<Poly<2>>, AdamW>,
                      Trainer<Net, Sharded<Ring<fp32>>, Warmup<Poly<2>>, AdamW>,
                      Trainer<Net, LocalSgd<Ring<fp32>, 2>, Warmup<Poly<2>>>>;
-TYPED_TEST_SUITE(StagedWorlds, StagedTrainers);
+TYPED_TEST_SUITE(StagedPolicies, StagedTrainers);
 
-TYPED_TEST(StagedWorlds, SimulatedAndProcessesTrainThem) {
+TYPED_TEST(StagedPolicies, SimulatedAndProcessesTrainThem) {
     cuda_testing::reset({});
     using T = TypeParam;
     const T trainer({.batch = 4, .epochs = 2, .seed = 3});
@@ -73,6 +75,32 @@ TYPED_TEST(StagedWorlds, SimulatedAndProcessesTrainThem) {
     expect_same_learning(trainer.train(cluster, data), expected);
     gx::testing::ProcessWorld<Device> processes({.placement = {2, 1}});
     expect_same_learning(trainer.train(processes, data), expected);
+}
+
+/// Loses the GPU of a rank in that rank's third pass.
+struct Mortal : Device {
+    static inline std::atomic<int> victim{-1};
+    Mortal(const Graph& g, DeviceOptions o) : Device(g, o), rank(o.rank) {}
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        int lost = rank;
+        if (++passes == 3 && victim.compare_exchange_strong(lost, -1))
+            cuda_testing::lose_device(rank, cudaErrorECCUncorrectable);
+        return Device::forward(batch, mode);
+    }
+    int rank, passes = 0;
+};
+TEST(StagedWorlds, GoOnOnTheGpusThatAreLeft) {
+    for (const int victim : {2, 0}) {
+        cuda_testing::reset({.check_at_exit = false});
+        Mortal::victim = victim;
+        ThreadWorld<Mortal> world({.placement = {3, 1}});
+        using T = Trainer<Net, Ring<fp32>, Constant, ContinueOnSurvivors>;
+        const RunRecord run =
+            T({.batch = 4, .epochs = 2, .progress = false}).train(world, images(24, 8));
+        ASSERT_EQ(run.losses.size(), 1u);
+        EXPECT_EQ(run.losses[0].lost, std::vector{victim});
+        EXPECT_EQ(run.epochs.size(), 2u);
+    }
 }
 
 /// The host waits for the first gradients alone, behind which most of backward is still queued.

@@ -184,6 +184,8 @@ GX_DECL std::optional<int> local_rank_from(Environment environment) {
     d::Reader read(environment);
     const d::Variables* const v = d::launcher_of(read);
     if (v == nullptr) return std::nullopt;
+    // In the script of a job they are set too, to 0, though nothing has started ranks.
+    if (v == &d::slurm && !read.has("SLURM_STEP_NODELIST")) return std::nullopt;
     return read.number(v->local_rank, 0, d::ranks_max - 1, "a rank on this host");
 }
 

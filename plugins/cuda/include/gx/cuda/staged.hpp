@@ -12,7 +12,7 @@
 
 #include <gx/coordination/launch.hpp>    // local_rank_from
 #include <gx/core/device.hpp>            // Device, Batch, DeviceOptions
-#include <gx/core/error.hpp>             // LostRank
+#include <gx/core/error.hpp>             // DeviceLost, LostRank
 #include <gx/cuda/device.hpp>            // Device
 #include <gx/cuda/error.hpp>             // device_count
 #include <gx/cuda/memory.hpp>            // GpuMemory
@@ -35,7 +35,8 @@ namespace gx::cuda {
 ///
 /// GPU:    that of the process's local rank, as its launcher tells it, else that of the rank; taken
 ///         modulo the machine's GPUs, so that ranks may share one. Ranks that are threads of one
-///         process that a launcher has started all share its GPU.
+///         process that a launcher has started all share its GPU. One that is lost is passed over,
+///         as the ranks that survive it are numbered anew.
 /// Order:  the bits are those of D, and of the same run on a world of GPUs.
 /// Errors: as D's and Queue's; gx::Error where there is no GPU. Where queued work is given up,
 ///         LostRank.
@@ -168,7 +169,16 @@ private:
     static int gpu_of(int rank) {
         const auto local = coordination::local_rank_from(
             [](const char* name) -> const char* { return getenv(name); });
-        return local.value_or(rank) % device_count();
+        const int gpus = device_count();
+        for (int tried = 1;; ++tried) {
+            const int gpu = (local.value_or(rank) + tried - 1) % gpus;
+            try {
+                DeviceContext(gpu).use();
+                return gpu;
+            } catch (const DeviceLost&) {
+                if (tried == gpus) throw;
+            }
+        }
     }
     /// The optimizer's state and the sums of micro-batches are the host's.
     static DeviceOptions on_host(DeviceOptions o) {
