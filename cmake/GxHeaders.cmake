@@ -58,8 +58,8 @@ function(gx_header_library name)
   endif()
 endfunction()
 
-# gx_component(NAME TARGET ...): installs libraries, with their headers, as gx::TARGET without its gx_,
-# in the component NAME of find_package. Whoever links one has the mode that it was built in.
+# gx_component(NAME TARGET ...): installs libraries, with their headers, as gx::TARGET without its
+# gx_, in the component NAME of find_package. Whoever links one has the mode that it was built in.
 function(gx_component name)
   foreach(target IN LISTS ARGN)
     string(REGEX REPLACE "^gx_" "" exported ${target})

@@ -1,5 +1,5 @@
-# cmake -D BUILD=... -D COMPILER=... -D ONEDNN=... -D DOUBLES=... -D FOLDERS=... -P: installs gx below its build folder, then
-# configures, builds and runs the consumer against that copy alone.
+# cmake -D BUILD=... -D COMPILER=... -D ONEDNN=... -D DOUBLES=... -D FOLDERS=... -P: installs gx
+# below its build folder, then configures, builds and runs the consumer against that copy alone.
 cmake_minimum_required(VERSION 3.25)
 set(place ${BUILD}/consumer)
 file(REMOVE_RECURSE ${place})

@@ -241,7 +241,7 @@ GX_DECL void Session::end_now() {
 GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
     std::unique_lock lock(mutex_);
     if (!keeps_connections()) return {};
-    // The root's own member may know a loss that the coordinator, stopped by another cause, does not.
+    // The root's own member may know a loss, and the coordinator another cause.
     if (coordinator_ && !coordinator_->cause().is_loss()) return {};
     if (coordinator_) coordinator_->regroup_by(saturating_sum(now(), limit));
     member_.stay(number);
