@@ -49,8 +49,8 @@ def train(micro_batches, options, path, with_optimizer=True):
     ready = []
     for p in model.parameters():
         p.register_hook(lambda g: ready.append(g.numel()))
-    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=STEPS),
-                 **options) as profiler:
+    steps = schedule(wait=1, warmup=1, active=STEPS)
+    with profile(activities=[ProfilerActivity.CPU], schedule=steps, **options) as profiler:
         for _ in range(STEPS + 2):
             optimizer.zero_grad()
             for _ in range(micro_batches):

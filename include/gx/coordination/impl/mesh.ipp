@@ -18,7 +18,7 @@
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
 #include <gx/core/error.hpp>                    // Error
 #include <gx/coordination/mesh.hpp>             // Mesh
-#include <gx/threads/sleep.hpp>                 // Patience, sleep_until
+#include <gx/core/detail/sleep.hpp>             // Patience, sleep_until
 
 namespace gx::coordination {
 
@@ -192,7 +192,7 @@ GX_DECL Request Mesh::receive(int from, int channel, std::span<std::byte> messag
 GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
     GX_EXPECT(!requests.empty(), "wait_any needs at least one request");
     std::unique_lock lock(mutex_);
-    gx::detail::threads::Patience patience(deadline_);
+    gx::detail::Patience patience(deadline_);
     Arrival arrival;
     bool drained = false;
     std::optional<WaitsFor> waits;
@@ -304,8 +304,8 @@ GX_DECL void Mesh::leave() {
                    return l.out.empty() || !l.socket;
                });
     };
-    gx::detail::threads::Patience patience(deadline_);
-    (void)gx::detail::threads::sleep_until(changed_, lock, patience, written);
+    gx::detail::Patience patience(deadline_);
+    (void)gx::detail::sleep_until(changed_, lock, patience, written);
     for (const Link& l : links_)
         if (l.socket && l.out.empty()) ::shutdown(l.socket.get(), SHUT_WR);
 }

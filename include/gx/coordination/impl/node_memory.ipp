@@ -18,7 +18,7 @@
 #include <gx/coordination/node_memory.hpp>      // the declarations
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_meeting
-#include <gx/threads/patience.hpp>              // Patience
+#include <gx/core/detail/patience.hpp>          // Patience
 
 namespace gx::coordination {
 
@@ -267,7 +267,7 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
                                   std::uint64_t meetings) {
     const auto open = [&] { return gate.is_open(last); };
     if (gx::detail::spin(spins_, open)) return {};
-    gx::detail::threads::Patience patience(deadline);
+    gx::detail::Patience patience(deadline);
     const auto all = std::views::iota(0, ranks_);
     const auto missing = [&](int r) { return (m.seats[r].*count).load() < meetings ? r : -1; };
     const auto absent = [&](bool left) {  // the first rank that has not come

@@ -16,7 +16,7 @@
 #include <gx/coordination/session.hpp>  // the declarations
 #include <gx/core/contract.hpp>         // GX_EXPECT
 #include <gx/core/error.hpp>            // Error, LostRank
-#include <gx/threads/sleep.hpp>         // Patience, sleep_until
+#include <gx/core/detail/sleep.hpp>     // Patience, sleep_until
 
 namespace gx::coordination {
 
@@ -158,8 +158,8 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
         return std::ranges::find(has, char(false));
     };
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
-    gx::detail::threads::Patience patience(limit);
-    if (!gx::detail::threads::sleep_until(changed_, lock, patience, over))
+    gx::detail::Patience patience(limit);
+    if (!gx::detail::sleep_until(changed_, lock, patience, over))
         blame_locked(static_cast<int>(missing() - has.begin()));
     changed_.wait(lock, over);
     if (missing() != has.end()) throw Error(member_.sentence());
@@ -397,7 +397,7 @@ GX_DECL Duration Session::now() const { return steady_now() - away_; }
 // the others meanwhile, who may have stood still too: neither is silent because of that.
 GX_DECL void Session::note_absence(Duration before, Duration asked) {
     const Duration more = steady_now() - before - asked;
-    if (more > gx::detail::threads::Patience::stood_still) away_ += more;
+    if (more > gx::detail::Patience::stood_still) away_ += more;
 }
 
 GX_DECL Duration Session::next_tick() const {

@@ -8,7 +8,7 @@
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
 #include <gx/threads/mailbox.hpp>               // Mailbox
-#include <gx/threads/sleep.hpp>                 // sleep_until
+#include <gx/core/detail/sleep.hpp>             // sleep_until
 
 namespace gx::detail::threads {
 

@@ -3,9 +3,9 @@
 
 #include <utility>  // move
 
-#include <gx/core/contract.hpp>   // GX_EXPECT
-#include <gx/threads/sleep.hpp>   // sleep_until
-#include <gx/threads/worker.hpp>  // Worker
+#include <gx/core/contract.hpp>      // GX_EXPECT
+#include <gx/core/detail/sleep.hpp>  // sleep_until
+#include <gx/threads/worker.hpp>     // Worker
 
 namespace gx::detail::threads {
 

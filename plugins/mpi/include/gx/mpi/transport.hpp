@@ -23,7 +23,7 @@
 #include <gx/mpi/bucket_tags.hpp>           // BucketTags
 #include <gx/mpi/call.hpp>                  // MPI
 #include <gx/mpi/library_thread.hpp>        // in_library
-#include <gx/threads/patience.hpp>          // Patience
+#include <gx/core/detail/patience.hpp>      // Patience
 
 namespace gx::mpi {
 
@@ -99,7 +99,7 @@ private:
         MessageBucket bucket{};
     };
     using Moment = std::chrono::steady_clock::time_point;
-    using Patience = gx::detail::threads::Patience;
+    using Patience = gx::detail::Patience;
 
     /// Calls f(), which calls MPI, where and when this thread level lets it.
     template <class F>

@@ -4,7 +4,7 @@
 #include <exception>  // exception_ptr
 
 #include <gx/mpi/library_thread.hpp>  // the declarations
-#include <gx/threads/sleep.hpp>       // sleep_until
+#include <gx/core/detail/sleep.hpp>   // sleep_until
 
 namespace gx::mpi {
 
@@ -28,7 +28,7 @@ GX_DECL void LibraryThread::call(FunctionRef<void()> f) {
     for (int i = 0; i < detail::library::yields && !mine.done; ++i) std::this_thread::yield();
     {
         std::unique_lock lock(mutex_);  // also: work() has let go of `mine`
-        gx::detail::threads::sleep_until(changed_, lock, [&] { return mine.done.load(); });
+        gx::detail::sleep_until(changed_, lock, [&] { return mine.done.load(); });
     }
     if (mine.error) std::rethrow_exception(mine.error);
 }
@@ -42,7 +42,7 @@ GX_DECL void LibraryThread::work() {
             std::this_thread::yield();
             lock.lock();
         } else {
-            gx::detail::threads::sleep_until(changed_, lock, [&] { return !calls_.empty(); });
+            gx::detail::sleep_until(changed_, lock, [&] { return !calls_.empty(); });
         }
         if (calls_.empty()) continue;
         idle = 0;

@@ -5,7 +5,7 @@
 #include <chrono>     // steady_clock
 #include <utility>    // exchange
 
-namespace gx::detail::threads {
+namespace gx::detail {
 
 /// The end of a wait that looks at the clock again and again. Where a process has stood still, in
 /// the background of a shell or in a frozen container, its peers may have too: none of them is late
@@ -40,4 +40,4 @@ private:
     Clock::time_point last_, end_;
 };
 
-}  // namespace gx::detail::threads
+}  // namespace gx::detail

@@ -1,4 +1,4 @@
-#include <gx/threads/sleep.hpp>
+#include <gx/core/detail/sleep.hpp>
 
 #include <thread>
 
@@ -6,8 +6,8 @@
 
 namespace {
 
-using gx::detail::threads::Patience;
-using gx::detail::threads::sleep_until;
+using gx::detail::Patience;
+using gx::detail::sleep_until;
 
 TEST(SleepUntil, EndsThoughItsNotificationIsLost) {
     std::mutex mutex;

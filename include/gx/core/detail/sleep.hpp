@@ -5,9 +5,9 @@
 #include <condition_variable>  // condition_variable
 #include <mutex>               // unique_lock
 
-#include <gx/threads/patience.hpp>  // Patience
+#include <gx/core/detail/patience.hpp>  // Patience
 
-namespace gx::detail::threads {
+namespace gx::detail {
 
 /// Sleeps until done(), or until patience has ended; returns what done() said last. Besides being
 /// notified it looks ten times a second: glibc before 2.41 can lose a notification (bug 25847 at
@@ -30,4 +30,4 @@ void sleep_until(std::condition_variable& changed, std::unique_lock<std::mutex>&
     (void)sleep_until(changed, lock, endless, done);
 }
 
-}  // namespace gx::detail::threads
+}  // namespace gx::detail

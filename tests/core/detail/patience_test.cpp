@@ -1,4 +1,4 @@
-#include <gx/threads/patience.hpp>
+#include <gx/core/detail/patience.hpp>
 
 #include <array>
 #include <cstddef>  // byte
@@ -13,7 +13,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using gx::detail::threads::Patience;
+using gx::detail::Patience;
 
 TEST(Patience, EndsAtItsLimit) {
     const Patience::Clock::time_point begin(1h);
