@@ -125,4 +125,65 @@ RC_GTEST_PROP(DeviceInTf32, ConvolvesRoundedImagesByRoundedWeights, (std::uint64
     RC_ASSERT(a.parameters()[0] != c.parameters()[0] || p[0] == a.parameters()[0]);
 }
 
+// ---- Backward through three layers, by hand --------------------------------------------
+/// Two convolutions of one pixel and a linear layer, all without bias: matrices, one behind the
+/// other. Each product reads its operands rounded, and nothing between them is.
+RC_GTEST_PROP(DeviceInTf32, RoundsOperandsOfEveryGradient, (std::uint64_t seed)) {
+    const std::vector<int> sides{*rc::gen::inRange(1, 5), *rc::gen::inRange(1, 5),
+                                 *rc::gen::inRange(1, 5), 3};
+    const float scale = *rc::gen::element(1.0f, 0.3f, 7.0f);
+    gx::GraphBuilder b("matrices", {sides[0], 1, 1}, sides[3]);
+    int y = b.conv2d(b.input(), {sides[1], gx::Window::square(1), 1, false}, "first");
+    y = b.conv2d(y, {sides[2], gx::Window::square(1), 1, false}, "second");
+    b.softmax_cross_entropy(b.linear(b.flatten(y, "flat"), sides[3], false, "fc"), 0, "loss");
+    const gx::Graph g = std::move(b).finish();
+    const auto of_floats = [](const Values& v) { return std::vector<float>(v.begin(), v.end()); };
+    const std::vector<float> x = of_floats(numbers(std::size_t(sides[0]), seed));
+    std::vector<float> p = of_floats(numbers(std::size_t(g.parameter_elements()), seed + 1));
+    for (float& w : p) w *= 0.3f;  // so that the loss is far from saturated
+    gx::reference::Device d(g, {.batch = 1, .tf32 = true});
+    d.update([&](std::span<float> all) { std::ranges::copy(p, all.begin()); });
+    const std::vector<std::int32_t> label{1};
+    (void)d.forward({x, label, 1, 0}, gx::Mode::train);
+    std::vector<float> gradients(p.size());
+    d.backward(scale, gradients, [](std::size_t) {});
+
+    bool is_tie = false;  // by hand an operand may lie on the other side of it
+    const auto t = [&](double v) {
+        int exponent = 0;
+        const double digits = std::ldexp(std::frexp(std::abs(double{float(v)}), &exponent), 11);
+        is_tie = is_tie || std::abs(digits - std::floor(digits) - 0.5) < 0x1p-11;
+        return to_eleven_digits(double{float(v)});
+    };
+    const auto at = [&](int layer, int row, int column) {  // of its parameters
+        std::size_t first = 0;
+        for (int l = 0; l < layer; ++l) first += std::size_t(sides[l] * sides[l + 1]);
+        return first + std::size_t(row * sides[layer] + column);
+    };
+    std::vector<Values> h{Values(x.begin(), x.end())};
+    for (int l = 0; l < 3; ++l) {
+        h.emplace_back(std::size_t(sides[l + 1]));
+        for (int o = 0; o < sides[l + 1]; ++o)
+            for (int i = 0; i < sides[l]; ++i) h[l + 1][o] += t(p[at(l, o, i)]) * t(h[l][i]);
+    }
+    double total = 0;
+    for (const double logit : h[3]) total += std::exp(logit);
+    Values dy(3);
+    for (int o = 0; o < 3; ++o)
+        dy[o] = double{scale} * (std::exp(h[3][o]) / total - (o == 1 ? 1 : 0));
+    for (int l = 2; l >= 0; --l) {
+        double largest = 0, furthest = 0;
+        Values before(std::size_t(sides[l]));
+        for (int o = 0; o < sides[l + 1]; ++o)
+            for (int i = 0; i < sides[l]; ++i) {
+                const double expected = t(dy[o]) * t(h[l][i]);
+                largest = std::max(largest, std::abs(expected));
+                furthest = std::max(furthest, std::abs(expected - gradients[at(l, o, i)]));
+                before[i] += t(p[at(l, o, i)]) * t(dy[o]);
+            }
+        RC_PRE(!is_tie);
+        RC_ASSERT(furthest <= 0x1p-21 * largest);  // that of a float, and of sums in double
+        dy = before;
+    }
+}
 }  // namespace

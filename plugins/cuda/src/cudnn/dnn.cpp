@@ -139,10 +139,9 @@ bool Dnn::is_selected(const void* configuration, Precision precision) const {
     const bool products = precision == Precision::product;
     for (const cudnnBackendNumericalNote_t note : notes_of(configuration)) switch (note) {
             case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
-            case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return false;
+            case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
             case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-                if (!options_.tf32) return false;
-                break;
+                return false;  // to fp16, without a scale
             case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
                 if (products && options_.compute == ElementType::fp32 && !options_.tf32)
                     return false;
