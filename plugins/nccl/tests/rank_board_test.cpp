@@ -5,6 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 namespace {
@@ -241,6 +246,41 @@ TEST(RankBoardOfProcesses, ARowThatIsNoneChangesNothing) {
     e.at(0).divides(0, 1, 0, 0, 0);
     e.at(0).heard(1, "0 0 0 0 0 0 0 world 1 1 0 0");
     EXPECT_FALSE(e.at(0).divided(0, 1));
+}
+
+/// The monitor answers a row that asks, and meanwhile its rank leaves.
+TEST(RankBoard, ARowThatIsOlderIsNotToldLast) {
+    struct Link final : BoardLink {
+        int agree(int lost) override { return lost; }
+        int lost() override { return -1; }
+        bool threw() override { return false; }
+        void tell(const std::string& row) override {
+            if (other != nullptr && !first.test_and_set()) {
+                begun.set_value();
+                may_go.get_future().wait();
+            }
+            if (other != nullptr) other->heard(1, row);
+        }
+        void working_on(const gx::Operation&) override {}
+        RankBoard* other = nullptr;
+        std::atomic_flag first{};
+        std::promise<void> begun{}, may_go{};
+    } link, quiet;
+    RankBoard one(2, 1, link, std::chrono::nanoseconds(1));
+    RankBoard zero(2, 0, quiet, std::chrono::nanoseconds(1));
+    link.other = &zero;
+    one.joins(0, 1);
+    zero.joins(0, 0);
+    zero.receives(0, 0, 1);
+    EXPECT_EQ(zero.missing(0, 0), -1);
+    {
+        const std::jthread monitor([&] { one.heard(0, "1 0 0 0 0 0 0"); });
+        link.begun.get_future().wait();
+        auto left = std::async(std::launch::async, [&] { one.leave(1); });
+        (void)left.wait_for(std::chrono::milliseconds(200));  // it may have told its row by then
+        link.may_go.set_value();
+    }
+    EXPECT_EQ(zero.missing(0, 0), 1);
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ private:
     };
     [[nodiscard]] GX_DECL std::string own_row(bool asks);
     GX_DECL void tell();
+    GX_DECL void tell_row(bool asks);
     GX_DECL void apply(int rank, GroupLedger& l);
     [[nodiscard]] GX_DECL int ask_rows();
     [[nodiscard]] GX_DECL int owing(const GroupLedger& l, int rank, bool only_left) const;
@@ -147,6 +148,7 @@ private:
     int lost_ = -1;
     // Of a process:
     BoardLink* link_ = nullptr;
+    std::mutex telling_{};  ///< from when a row is made until it is told
     int own_ = -1;
     std::chrono::nanoseconds patience_{};
     Now now_ = steady_now;

@@ -252,11 +252,17 @@ GX_DECL std::string RankBoard::own_row(bool asks) {
 }
 
 GX_DECL void RankBoard::tell() {
-    if (link_ == nullptr) return;
+    if (link_ != nullptr) tell_row(false);
+}
+
+// A row that was made first is told first: the others keep the last one that they hear.
+GX_DECL void RankBoard::tell_row(bool asks) {
+    const std::lock_guard telling(telling_);
     std::string row;
     {
         const std::lock_guard lock(mutex_);
-        row = own_row(false);
+        if (asks) std::ranges::fill(told_, char(false));
+        row = own_row(asks);
     }
     link_->tell(row);
 }
@@ -321,13 +327,7 @@ GX_DECL void RankBoard::apply(int rank, GroupLedger& l) {
 /// Asks all other ranks for their rows. Returns one that tells none; -1: all have, or one is lost.
 GX_DECL int RankBoard::ask_rows() {
     if (link_ == nullptr) return -1;
-    std::string row;
-    {
-        const std::lock_guard lock(mutex_);
-        std::ranges::fill(told_, char(false));
-        row = own_row(true);
-    }
-    link_->tell(row);
+    tell_row(true);
     const auto end = now_() + patience_;
     constexpr auto pause = std::chrono::milliseconds(20);  // between looks at who is lost
     for (;;) {
