@@ -403,6 +403,18 @@ TEST(Session, SaysAllThatTheThreadsOfARankWaitFor) {
     EXPECT_EQ(cause.rank, 2) << cause.text;
     EXPECT_EQ(cause.observer, 1);
 }
+/// An older wait, as of a gather on another thread, is for rank 2 as well, which computes.
+TEST(Session, TheSearchFollowsTheWaitThatMetItsDeadline) {
+    Sessions s(4);
+    for (auto& session : s.all) session->join();
+    const WaitsFor older(s[0], std::array{1, 2}, std::identity{});
+    std::this_thread::sleep_for(300ms);
+    const WaitsFor of_one(s[1], 3), met(s[0], 1);
+    s[0].blame(1, &met);
+    const Cause cause = cause_of(s[2]);
+    EXPECT_EQ(cause.rank, 3) << cause.text;
+    EXPECT_EQ(cause.observer, 1);
+}
 /// Rank 2 computes, and none waits for it.
 TEST(Session, SaysEachOfManyThatAWaitIsFor) {
     constexpr int ranks = WaitsFor::peers_most + 4, stuck = ranks - 1;

@@ -121,7 +121,7 @@ private:
     void end_reading(int r);
     void end_writing(int r);
     void hear();
-    void blame(Request request);
+    void blame(Request request, const WaitsFor* by = nullptr);
     bool resolved(std::span<const Request> requests, Arrival& arrival, bool drained);
     void blame_if_hopeless(std::span<const Request> requests);
     void wake_engine();

@@ -95,8 +95,8 @@ public:
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status = 1);
     /// Stops all ranks, because `peer` is late, or a rank that it waits for, unless something has
-    /// stopped them before.
-    void blame(int peer);
+    /// stopped them before. `by`: the wait that met its deadline.
+    void blame(int peer, const WaitsFor* by = nullptr);
     void leave();
     /// Waits until all ranks have left or are gone, and on the root until their connections have
     /// ended too. Returns false where `limit` passes first. A member whose root is lost returns at
@@ -166,7 +166,7 @@ private:
     void wake();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
-    void blame_locked(int peer);
+    void blame_locked(int peer, const WaitsFor* by);
     [[nodiscard]] std::vector<Wait> waits_for();
     /// The steady clock's, less the time for which this process stood still.
     [[nodiscard]] Duration now() const;

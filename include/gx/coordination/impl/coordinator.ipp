@@ -359,14 +359,18 @@ GX_DECL void Coordinator::judge(Duration now) {
                   ", and nothing came before the deadline" + v.remark});
 }
 
-// The wait by which it blames is the first, and stands alone where its answer has none for that
-// rank; then they are in the order of their ages.
+// The wait by which it blames is the first: of those for that rank, the one that has lasted as long
+// as it said. It stands alone where its answer has none. Then they are in the order of their ages.
 GX_DECL void Coordinator::put_in_order(Node& node) const {
     std::ranges::stable_sort(node.waits, {}, &Edges::since);
     if (node.blamed == -1) return;
-    const auto met = std::ranges::find_if(node.waits, [&](const Edges& w) {
-        return std::ranges::find(w.peers, node.blamed) != w.peers.end();
-    });
+    auto met = node.waits.end();
+    const auto off = [&](const Edges& w) {
+        return std::max(w.since, node.blamed_since) - std::min(w.since, node.blamed_since);
+    };
+    for (auto w = node.waits.begin(); w != node.waits.end(); ++w)
+        if (std::ranges::find(w->peers, node.blamed) != w->peers.end())
+            if (met == node.waits.end() || off(*w) < off(*met)) met = w;
     if (met == node.waits.end()) {
         node.waits.insert(node.waits.begin(), {{node.blamed}, node.blamed_since});
     } else {

@@ -203,7 +203,7 @@ GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
         if (stop_.stopped()) {  // for the rest of what a lost rank had sent
             drained = changed_.wait_for(lock, std::chrono::seconds(1)) == timeout;
         } else if (!blamed_ && patience.ended()) {
-            blame(requests[0]);
+            blame(requests[0], &*waits);
         } else {  // after a blame the cause follows
             changed_.wait_until(lock, patience.next_look());
         }
@@ -259,10 +259,10 @@ GX_DECL void Mesh::blame_if_hopeless(std::span<const Request> requests) {
     blame(requests[0]);
 }
 
-GX_DECL void Mesh::blame(Request request) {
+GX_DECL void Mesh::blame(Request request, const WaitsFor* by) {
     if (std::exchange(blamed_, true)) return;
     timed_out_ = request.id;
-    session_.blame(posted_[request.id].peer);
+    session_.blame(posted_[request.id].peer, by);
 }
 
 // The caller's memory may go away after this.

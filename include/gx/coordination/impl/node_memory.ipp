@@ -285,7 +285,7 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
         // Looked at now: a rank that has thrown or died has left too, after its cause was known.
         Cause cause = session.cause();
         if (!cause.stopped() && missed >= 0 && !open()) {
-            session.blame(missed);
+            session.blame(missed, &waits);
             cause = session.await_cause();
         }
         if (cause.stopped()) {

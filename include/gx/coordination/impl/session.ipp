@@ -160,7 +160,7 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
     gx::detail::Patience patience(limit);
     if (!gx::detail::sleep_until(changed_, lock, patience, over))
-        blame_locked(static_cast<int>(missing() - has.begin()));
+        blame_locked(static_cast<int>(missing() - has.begin()), &waits);
     changed_.wait(lock, over);
     if (missing() != has.end()) throw Error(member_.sentence());
     return all;
@@ -184,9 +184,9 @@ GX_DECL void Session::fail(std::string_view text, int exit_status) {
     wake();
 }
 
-GX_DECL void Session::blame(int peer) {
+GX_DECL void Session::blame(int peer, const WaitsFor* by) {
     const std::lock_guard lock(mutex_);
-    blame_locked(peer);
+    blame_locked(peer, by);
 }
 
 GX_DECL void Session::leave() {
@@ -543,13 +543,13 @@ GX_DECL std::vector<Wait> Session::waits_for() {
     return waits;
 }
 
-// The blame is by the oldest wait for `peer`.
-GX_DECL void Session::blame_locked(int peer) {
+// Without a wait the blame is by the oldest one for `peer`.
+GX_DECL void Session::blame_locked(int peer, const WaitsFor* by) {
     Duration begin{};
     {
         const std::lock_guard lock(waits_mutex_);
         for (const WaitsFor* w = waits_; w != nullptr; w = w->next_)
-            if (w->has(peer)) begin = w->begin_;
+            if (by == nullptr ? w->has(peer) : w == by) begin = w->begin_;
     }
     member_.blame(peer, begin == Duration{} ? Duration{} : steady_now() - begin);
     wake();

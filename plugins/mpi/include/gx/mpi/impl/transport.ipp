@@ -223,7 +223,7 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
         if (!only_needs_ranks_that_left(requests)) hopeless.reset();
         else if (!hopeless) hopeless.emplace(detail::transport::patience_with_left_ranks, after);
         if (patience.ended(after) || (hopeless && hopeless->ended(after))) {
-            session_.blame(at(requests[0]).peer);
+            session_.blame(at(requests[0]).peer, waits ? &*waits : nullptr);
             (void)session_.await_cause();
             return stopped(requests, true);
         }
@@ -377,7 +377,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
             if (done != 0) break;
             const Moment after = std::chrono::steady_clock::now();
             if (patience.ended(after)) {  // MPI does not say which rank is late
-                session_.blame(coordination::any_rank);
+                session_.blame(coordination::any_rank, &waits);
                 const coordination::Cause cause = session_.await_cause();
                 return {cause.outcome(), cause.rank};
             }
