@@ -78,7 +78,6 @@ class Gx(ConanFile):
     def configure(self):
         if self.has_libraries():
             self.package_type = "static-library"
-            self.options.with_cuda = True
 
     def package_id(self):  # the headers are the same for all compilers, and differ by components
         if self.info.options.with_cuda_gpu or self.info.options.with_cuda_testing:
@@ -92,6 +91,8 @@ class Gx(ConanFile):
             toolchain.cache_variables[f"GX_BUILD_{part}"] = False
         for name in COMPONENTS:
             wanted = bool(self.options.get_safe(f"with_{name}"))
+            if name == "cuda":
+                wanted = wanted or self.has_libraries()
             toolchain.cache_variables[f"GX_WITH_{name.upper()}"] = wanted
         for name, variable in LIBRARIES.items():
             wanted = bool(self.options.get_safe(f"with_{name}"))
