@@ -50,7 +50,7 @@ inline constexpr ElementType stored_element = [] {
 ///
 /// In tf32 all tensors stay fp32, and the products of convolutions and linear layers, forward and
 /// backward, read their operands rounded by tf32::round(); sums of products are fp32's, and a bias
-/// is added as it is.
+/// is added as it is. On a GPU they are computed in fp32 where cuDNN has no tensor cores for them.
 ///
 /// A gradient is scaled before it is first rounded, so a loss scale lifts every tensor in E above
 /// the underflow of fp16: Compute<fp16> makes DynamicLossScale the default, as an fp16 wire does.

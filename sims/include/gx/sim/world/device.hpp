@@ -35,7 +35,8 @@ namespace gx::sim {
 ///
 /// Inner computes in the element of the Trainer's Compute<E>; time and memory are those of
 /// `ClusterOptions::compute`. With fp32 that may be any precision, of kernels that only the clock
-/// knows; with fp16 or bf16 it is Precision::mixed, and bf16 takes the time of fp16.
+/// knows; with fp16 or bf16 it is Precision::mixed, and bf16 takes the time of fp16; with tf32 it
+/// is Precision::tf32.
 ///
 /// Errors: a timed batch that does not fit in the GPU throws gx::Error on construction, and so do
 ///         Compute<fp16> and Compute<bf16> on a cluster that times another precision than mixed,
