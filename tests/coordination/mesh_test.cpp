@@ -3,6 +3,7 @@
 #include <linux/sockios.h>  // SIOCOUTQ
 #include <signal.h>         // kill
 #include <sys/ioctl.h>      // ioctl
+#include <sys/resource.h>   // getrusage
 #include <sys/socket.h>     // send, recv
 #include <sys/wait.h>       // waitpid
 #include <unistd.h>         // fork, _exit
@@ -483,6 +484,39 @@ TEST(Mesh, AKilledProcessIsLost) {
     EXPECT_EQ(d.outcome, Delivery::Outcome::lost);
     EXPECT_EQ(d.peer, 1);
     waitpid(child, nullptr, 0);
+}
+
+/// Rank 1 is stopped, so that the root waits for its answer before it names it.
+TEST(Mesh, AWaitSleepsUntilTheCauseFollowsItsBlame) {
+    auto control = sockets(2), links = sockets(2);
+    const pid_t child = fork();
+    if (child == 0) {
+        control[0].clear();
+        links[0].clear();
+        const auto member = session_of(1, 2, std::move(control[1]));
+        (void)member->join();
+        for (;;) raise(SIGSTOP);
+    }
+    control[1].clear();
+    links[1].clear();
+    {
+        Node zero(session_of(0, 2, std::move(control[0])), 2, std::move(links[0]),
+                  std::chrono::milliseconds(300));
+        (void)zero.session->join();
+        std::array x{1};
+        Endpoint rank(zero.mesh);
+        const auto used = [] {  // by this thread
+            rusage u{};
+            ::getrusage(RUSAGE_THREAD, &u);
+            return std::chrono::seconds(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+                   std::chrono::microseconds(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+        };
+        const auto before = used();
+        EXPECT_EQ(rank.wait(rank.receive(1, 0, in(x))).peer, 1);
+        EXPECT_LT(used() - before, std::chrono::milliseconds(100)) << "of some 1,000";
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+    }
 }
 
 }  // namespace

@@ -202,9 +202,11 @@ GX_DECL Arrival Mesh::wait_any(std::span<const Request> requests) {
         constexpr auto timeout = std::cv_status::timeout;
         if (stop_.stopped()) {  // for the rest of what a lost rank had sent
             drained = changed_.wait_for(lock, std::chrono::seconds(1)) == timeout;
-        } else if (!blamed_ && patience.ended()) {
+        } else if (blamed_) {  // the cause follows
+            changed_.wait_for(lock, gx::detail::Patience::look_every);
+        } else if (patience.ended()) {
             blame(requests[0], &*waits);
-        } else {  // after a blame the cause follows
+        } else {
             changed_.wait_until(lock, patience.next_look());
         }
     }
