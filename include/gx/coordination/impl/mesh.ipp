@@ -58,17 +58,27 @@ struct Greeting {
     std::int64_t rank = -1;
 };
 
-/// Whether all of it has come by `end`.
-inline bool read_all(int socket, std::span<std::byte> bytes, Duration end) {
-    while (!bytes.empty()) {
-        pollfd p{.fd = socket, .events = POLLIN, .revents = 0};
-        if (::poll(&p, 1, milliseconds_until(end)) == 0) return false;
-        const auto n = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+inline constexpr std::size_t strangers_max = 64;
+
+/// A connection whose greeting has not come whole.
+struct Stranger {
+    Descriptor socket{};
+    Duration end{};  ///< of the patience with it
+    Greeting greeting{};
+    std::size_t read = 0;  ///< bytes of the greeting
+};
+/// Reads what has come, and whether more may come.
+inline bool read_greeting(Stranger& s) {
+    const auto bytes = std::as_writable_bytes(std::span(&s.greeting, 1));
+    while (s.read < bytes.size()) {
+        const auto rest = bytes.subspan(s.read);
+        const auto n = ::recv(s.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
         if (n <= 0) return false;
-        bytes = bytes.subspan(static_cast<std::size_t>(n));
+        s.read += static_cast<std::size_t>(n);
     }
-    return true;
+    return false;
 }
 
 /// Takes the connections of all ranks above `rank`. `key`: what they greet with.
@@ -80,24 +90,32 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
         return -1;
     };
     constexpr Duration pause = std::chrono::milliseconds(50);  // between looks at the cause
+    std::vector<Stranger> strangers;
+    const auto greeted = [&](Stranger& s) {
+        if (read_greeting(s)) return steady_now() >= s.end;
+        const Greeting& g = s.greeting;
+        const bool is_whole = s.read == sizeof(Greeting);
+        if (is_whole && g.key == key && g.rank > session.rank() && g.rank < session.ranks())
+            sockets[static_cast<std::size_t>(g.rank)] = std::move(s.socket);
+        return true;
+    };
     while (missing() >= 0) {
         if (session.cause().stopped()) throw Error(session.sentence());
         if (steady_now() >= end)
             throw Error("rank " + std::to_string(missing()) + " did not connect to rank " +
                         std::to_string(session.rank()) + " at " + listener.address() +
                         ": let the hosts of a run reach each other at all ports");
-        pollfd p{.fd = listener.get(), .events = POLLIN, .revents = 0};
-        (void)::poll(&p, 1, milliseconds_until(std::min(end, saturating_sum(steady_now(), pause))));
-        Descriptor socket = listener.accept();
-        Greeting greeting;
-        const Duration patience =
-            std::min(end, saturating_sum(steady_now(), std::chrono::seconds(5)));
-        if (!socket ||
-            !read_all(socket.get(), std::as_writable_bytes(std::span(&greeting, 1)), patience))
-            continue;
-        if (greeting.key == key && greeting.rank > session.rank() &&
-            greeting.rank < session.ranks())
-            sockets[static_cast<std::size_t>(greeting.rank)] = std::move(socket);
+        std::vector<pollfd> polled{{.fd = listener.get(), .events = POLLIN, .revents = 0}};
+        for (const Stranger& s : strangers)
+            polled.push_back({.fd = s.socket.get(), .events = POLLIN, .revents = 0});
+        const Duration look = std::min(end, saturating_sum(steady_now(), pause));
+        (void)::poll(polled.data(), polled.size(), milliseconds_until(look));
+        while (Descriptor socket = listener.accept())
+            strangers.push_back({.socket = std::move(socket),
+                                 .end = saturating_sum(steady_now(), std::chrono::seconds(5))});
+        std::erase_if(strangers, greeted);
+        if (strangers.size() > static_cast<std::size_t>(session.ranks()) + strangers_max)
+            strangers.erase(strangers.begin());
     }
 }
 
