@@ -480,6 +480,40 @@ TEST_F(ForkedProcesses, ARankThatWaitsForAnotherLearnsWhoIsLost) {
         EXPECT_EQ((*told)[r].peer, 2) << r;
     }
 }
+/// Rank 2 stops behind its run, and its connection stays. Rank 1 computes meanwhile.
+TEST_F(ForkedProcesses, AChildThatIsStoppedBehindTheRunIsKilledAlone) {
+    int goes_on[2], computed[2];
+    ASSERT_EQ(::pipe(goes_on) | ::pipe(computed), 0);
+    Processes<3> world({.deadline = std::chrono::milliseconds(500)});
+    const std::string error = error_of_run([&] {
+        world.in_each_process([&](auto& here) {
+            const int me = here.first_local_rank();
+            here.run([&](auto& rank) {
+                int x = 0;
+                auto& link = rank.transport();
+                if (me == 2) {
+                    std::thread([] {
+                        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                        raise(SIGSTOP);
+                    }).detach();
+                    (void)link.wait(link.send(0, 0, out(x)));
+                } else if (me == 0) {
+                    (void)link.wait(link.receive(2, 0, in(x)));
+                    std::this_thread::sleep_for(
+                        std::chrono::milliseconds(300));  // until rank 2 stands still
+                }
+            });
+            char c = 'x';
+            if (me == 0) (void)!::write(goes_on[1], &c, 1);
+            if (me == 1 && ::read(goes_on[0], &c, 1) == 1) (void)!::write(computed[1], &c, 1);
+        });
+    });
+    EXPECT_NE(error.find("rank 2 was killed by signal 9"), error.npos) << error;
+    ::close(computed[1]);
+    char c = 0;
+    EXPECT_EQ(::read(computed[0], &c, 1), 1) << "rank 1 was killed too";
+    for (const int fd : {goes_on[0], goes_on[1], computed[0]}) ::close(fd);
+}
 TEST_F(ForkedProcesses, AChildThatFailsBehindTheRunIsNamed) {
     Processes<3> world;
     const auto end = [&](auto f) {

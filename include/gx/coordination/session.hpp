@@ -131,6 +131,8 @@ public:
     [[nodiscard]] std::vector<int> running();
 
     /// Calls `f` on the monitor after each change of cause() or left(), and once before the first.
+    /// Rank 0: other ranks whose connections have not ended.
+    [[nodiscard]] std::vector<int> connected();
     /// Returns when no other call is under way; an empty f ends them.
     void on_change(std::function<void()> f);
     /// Calls `f` on the monitor with each note of another rank, those first that have come before.

@@ -318,6 +318,14 @@ GX_DECL void Session::on_change(std::function<void()> f) {
     if (callback_) callback_();
 }
 
+GX_DECL std::vector<int> Session::connected() {
+    const std::lock_guard lock(mutex_);
+    std::vector<int> ranks;
+    for (int r = 1; r < options_.ranks; ++r)
+        if (!coordinator_->gone(r)) ranks.push_back(r);
+    return ranks;
+}
+
 GX_DECL void Session::on_note(std::function<void(int, std::span<const std::byte>)> f) {
     const std::lock_guard lock(callback_mutex_);
     note_callback_ = std::move(f);

@@ -197,7 +197,8 @@ GX_DECL std::map<int, std::string> Forked::end(Session& session) {
             deaths[r] = " had not returned within the deadline and was killed";
         }
         if (!session.end(deadline_))
-            for (const auto& [rank, child] : children_) ::kill(child.process, SIGKILL);
+            for (const int r : session.connected())
+                if (children_.contains(r)) ::kill(children_.at(r).process, SIGKILL);
     }
     for (auto next = children_.begin(); next != children_.end();) {
         const auto one = next++;
