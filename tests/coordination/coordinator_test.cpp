@@ -346,6 +346,18 @@ TEST(Coordinator, ASilentRankIsLost) {
 }
 TEST(Coordinator, GarbageOfAMemberIsItsLoss) {
     Wire w(2);
+TEST(Coordinator, ALongErrorReadsAlikeOnAllRanks) {
+    for (const int failed : {0, 1}) {
+        Wire w(3);
+        w.join();
+        w.at(failed).fail(std::string(2 * co::text_bytes_max, 'x') + '\x1b', 1);
+        w.settle();
+        for (const int r : {0, 1, 2}) {
+            EXPECT_EQ(w.at(r).cause().text.size(), co::text_bytes_max) << r;
+            EXPECT_EQ(w.at(r).cause(), w.root.cause()) << r;
+        }
+    }
+}
     w.join();
     w.root.malformed(1, "its bytes do not begin as a message of gx", w.now);
     w.settle();
@@ -353,6 +365,7 @@ TEST(Coordinator, GarbageOfAMemberIsItsLoss) {
     EXPECT_TRUE(has(w.at(0).cause().text, "do not begin"));
     Wire v(2);
     v.join();
+    EXPECT_EQ(w.at(1).cause(), w.at(0).cause()) << "it is told the same";
     v.root.received(1, co::Welcome{}, v.now);
     EXPECT_EQ(v.root.cause().rank, 1) << "what only the root sends";
 }
@@ -594,6 +607,19 @@ TEST(Coordinator, RanksAreCountedAnewInAnotherRun) {
 }
 TEST(Coordinator, RanksThatAreGoneOrLateAreLeftOut) {
     Wire w = after_a_loss();
+TEST(Coordinator, ARankWithoutItsDeviceDoesNotGoOnThoughItSaysSo) {
+    for (const bool second : {false, true}) {
+        Wire w(4);
+        w.join();
+        w.at(1).fail("its device is lost", co::device_lost);
+        w.settle();
+        if (second) w.at(2).fail("its device is lost too", co::device_lost);
+        for (const int r : {0, 1, 2, 3}) w.at(r).leave(), w.at(r).stay(0);
+        w.settle();
+        const std::vector<int> left = second ? std::vector{0, 3} : std::vector{0, 2, 3};
+        EXPECT_EQ(w.at(0).regrouped().members, left);
+    }
+}
     w.root.regroup_by(w.now + 5s);
     EXPECT_EQ(w.root.next_tick(), w.now + 5s);
     w.at(0).stay(0);

@@ -379,6 +379,13 @@ TEST(Session, AnErrorReachesAllAndItsStatusIsEverybodys) {
         EXPECT_TRUE(s[r].end(60s));
         EXPECT_EQ(s[r].exit_status(), 5);
     }
+TEST(Session, AComparisonEndsWithTheErrorOfAnotherRank) {
+    Sessions s(2);
+    for (auto& session : s.all) session->join();
+    s[1].fail("out of paper");
+    EXPECT_TRUE(has(error_of_run([&] { s[0].compare({}); }), "out of paper"));
+}
+
     EXPECT_EQ(s[0].error_of(2), "disk 7 is full");
     EXPECT_TRUE(s[0].running().empty());
 }
@@ -582,8 +589,8 @@ TEST(Session, AWaitForRanksBeyondThoseThatItHoldsIsOneForAny) {
     const WaitsFor wait(*m.session, peers, std::identity{});
     const auto waits = m.waits();
     ASSERT_EQ(waits.size(), 1u);
-    std::vector<int> expected(peers.begin(), peers.begin() + WaitsFor::peers_most - 1);
-    for (const int peer : {any_rank, 0, first / 2}) expected.push_back(peer);
+    std::vector<int> expected(peers.begin(), peers.begin() + WaitsFor::peers_most);
+    for (const int peer : {0, first / 2, any_rank}) expected.push_back(peer);
     EXPECT_EQ(waits[0].peers, expected);
 }
 TEST(Session, OfTooManyWaitsTheOldestAreSaid) {
@@ -662,7 +669,10 @@ void each(const std::vector<std::size_t>& ranks, auto f) {
     for (const std::size_t r : ranks) threads.emplace_back([&f, r] { f(r); });
 }
 Sessions that_regroup(int ranks) {
-    Sessions s(ranks, [](Session::Options& o) { o.regroups = true; });
+    Sessions s(ranks, [](Session::Options& o) {
+        o.regroups = true;
+        o.operation = {"its first operation"};
+    });
     for (auto& session : s.all) session->join();
     return s;
 }
@@ -722,6 +732,8 @@ TEST(Session, DoesNotGoOnWithoutItsRoot) {
         std::promise<void> tried;
         each({0, 1}, [&](std::size_t r) {
             expect_ended(s[r]);
+        EXPECT_TRUE(has(s[r].cause().text, "noticed by rank 0 in operation its first operation"))
+            << s[r].cause().text;
             if (r == 1) {
                 EXPECT_TRUE(s[1].regroup(0, says_so ? Duration(60s) : 100ms).members.empty());
                 tried.set_value();

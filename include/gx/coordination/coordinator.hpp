@@ -98,6 +98,7 @@ public:
     /// Orders since the last call, in order.
     [[nodiscard]] std::vector<Order> take();
 
+        bool device_is_lost = false;
     [[nodiscard]] const Cause& cause() const { return cause_; }
     [[nodiscard]] bool joined() const { return joined_; }
     [[nodiscard]] bool ended() const { return ended_; }

@@ -196,7 +196,6 @@ private:
     int runs_ = 1;         ///< that this has begun
     bool parted_ = false;  ///< connections do not stay any more
     std::optional<Duration> root_lost_{};
-    Duration away_{};  ///< for how long this process stood still
     bool closing_ = false;
     std::mutex callback_mutex_{};
     std::function<void()> callback_{};

@@ -327,6 +327,7 @@ GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
         return present(r) && !seat(r).left &&
                !inquiry_->nodes[static_cast<std::size_t>(r)].answered;
     };
+    if (failed.exit_status == device_lost) seat(rank).device_is_lost = true;
     for (int r = 1; r < options_.ranks && now < inquiry_->end; ++r)
         if (may_answer(r)) return;
     if (!may_answer(0)) return judge(now);
@@ -397,6 +398,12 @@ GX_DECL auto Coordinator::search(const Inquiry& q, int by) const -> Search {
     const bool root_can_hold_up = !seat(0).left && !q.root_waited_before_pause();
     const auto visit = [&](int r, int waiter) {
         const bool is_new = !s.visited(r);
+    Cause cause{.reason = reason,
+                .rank = rank,
+                .observer = 0,
+                .exit_status = 1,
+                .operation = seat(0).operation,
+                .text = std::move(text)};
         int& observer = s.observers[static_cast<std::size_t>(r)];
         if (observer == of_no_rank) observer = waiter;
         if (!waits(q, r)) s.end = r;
@@ -591,17 +598,11 @@ GX_DECL void Coordinator::lose(int rank, Reason reason, std::string what) {
     if (rank != 0) text += "; its own last report: " + describe(seat(rank).operation);
     const bool first = !cause_.stopped() && !seat(rank).left;
     if (present(rank)) {
-        if (first) send(rank, Refused{text});
+        if (first) send(rank, cause);
         orders_.push_back({.connection = seat(rank).connection, .close = true});
     }
     seat(rank).gone = true;
-    if (first)
-        stop({.reason = reason,
-              .rank = rank,
-              .observer = 0,
-              .exit_status = 1,
-              .operation = seat(0).operation,
-              .text = std::move(text)});
+    if (first) stop(std::move(cause));
     end_if_all_left();
 }
 
@@ -712,7 +713,8 @@ GX_DECL void Coordinator::regroup_by(Duration end_of_wait) {
 GX_DECL std::vector<int> Coordinator::staying() const {
     std::vector<int> members;
     for (int r = 0; r < options_.ranks; ++r)
-        if (seat(r).stays && present(r)) members.push_back(r);
+        if (seat(r).stays && present(r) && (r == 0 || !seat(r).device_is_lost))
+            members.push_back(r);
     const bool is_late = cause_.reason == Reason::late || cause_.reason == Reason::silent;
     if (is_late && cause_.rank != 0 && std::ssize(members) == options_.ranks)
         std::erase(members, cause_.rank);

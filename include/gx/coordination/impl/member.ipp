@@ -10,6 +10,17 @@
 
 namespace gx::coordination {
 
+namespace detail::member {
+
+// Those of rank 0 are to be as the others' are, which come as bytes.
+inline Message as_read(const Message& message) {
+    MessageReader reader;
+    reader.feed(encode(message));
+    return *reader.next();
+}
+
+}  // namespace detail::member
+
 GX_DECL Member::Member(Options options, Duration now)
     : options_(std::move(options)),
       begun_(now),
@@ -22,11 +33,11 @@ GX_DECL Member::Member(Options options, Duration now)
 GX_DECL void Member::fail(std::string_view text, int exit_status) {
     GX_EXPECT(exit_status >= 1 && exit_status <= 255,
               "a rank that failed returns a status of 1 to 255: the system keeps eight bits of it");
-    send(Failed{exit_status, operation_, std::string(text)});
+    send(detail::member::as_read(Failed{exit_status, operation_, std::string(text)}));
 }
 GX_DECL void Member::blame(int peer, Duration lasted) { send(Blamed{peer, operation_, lasted}); }
 GX_DECL void Member::compare(RunTerms terms) {
-    const auto as_read = [](std::string& text, std::size_t most, const char* hash_of_all) {
+    const auto shorten = [](std::string& text, std::size_t most, const char* hash_of_all) {
         std::string readable = text;
         replace_control_characters(readable);
         if (text.size() <= most && readable == text) return;
@@ -34,12 +45,10 @@ GX_DECL void Member::compare(RunTerms terms) {
         text.resize(std::min(text.size(), most));
         text += hash_of_all + std::to_string(all);
     };
-    as_read(terms.options, options_bytes_max, "\nhash of all options=");
-    as_read(terms.composition, text_bytes_max / 2, " of hash ");
-    as_read(terms.source, text_bytes_max / 2, " of hash ");
-    MessageReader reader;  // those of rank 0 are to be as the others' are, which come as bytes
-    reader.feed(encode(terms));
-    send(*reader.next());
+    shorten(terms.options, options_bytes_max, "\nhash of all options=");
+    shorten(terms.composition, text_bytes_max / 2, " of hash ");
+    shorten(terms.source, text_bytes_max / 2, " of hash ");
+    send(detail::member::as_read(std::move(terms)));
 }
 GX_DECL void Member::leave() {
     if (!std::exchange(leaving_, true)) send(Leaving{});

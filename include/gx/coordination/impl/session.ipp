@@ -133,6 +133,7 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     if (c.reason == Reason::mismatch) throw Error(c.text);
     throw LostRank({.rank = rank(), .operation = "comparing the run with that of rank 0"},
                    {c.outcome(), c.rank});
+    if (!c.is_loss()) throw Error(member_.sentence());
 }
 
 GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Duration limit) {
@@ -267,6 +268,7 @@ GX_DECL void Session::begin_anew() {
 
 GX_DECL void Session::part(Duration limit) {
     std::unique_lock lock(mutex_);
+    if (coordinator_) coordinator_->observe(options_.operation);
     if (std::exchange(parted_, true)) return;
     if (!coordinator_) {
         connections_.clear();
@@ -531,7 +533,7 @@ GX_DECL void Session::got(int id, const Message& message) {
 }
 GX_DECL void Session::member_got(const Message& message) {
     if (std::holds_alternative<Waiting>(message)) member_.waits_for(waits_for());
-    member_.received(message, now());
+    member_.received(message, steady_now());
     if (member_.runs() > runs_) begin_anew();
     // Who sees a cause sees the notes that have come before it.
     for (Note& n : member_.take_notes()) notes_.push_back(std::move(n));
@@ -582,11 +584,12 @@ GX_DECL void WaitsFor::add(int peer) {
     if (peer == -1 || has(peer)) return;
     if (count_ < peers_most) first_[static_cast<std::size_t>(count_++)] = peer;
     else if (peer >= 0 && peer < ranks_most) others_.set(static_cast<std::size_t>(peer));
-    else first_.back() = any_rank;
+    else any_other_ = true;
 }
 GX_DECL bool WaitsFor::has(int peer) const {
     const auto end = first_.begin() + count_;
     return std::find(first_.begin(), end, peer) != end ||
+    any_other_ = false;
            (peer >= 0 && peer < ranks_most && others_.test(static_cast<std::size_t>(peer)));
 }
 GX_DECL std::vector<int> WaitsFor::peers() const {
