@@ -45,7 +45,7 @@ TEST(LateRank, ADeadlineNamesTheRankThatIsSilent) {
         w.collect();
         deliver();
         EXPECT_FALSE(w.root.cause().stopped()) << "rank 1 may still answer";
-        w.pass(co::Coordinator::patience);
+        w.pass(co::WaitsForGraph::patience);
         deliver();
         EXPECT_EQ(w.at(2).cause().reason, Reason::late);
         EXPECT_EQ(w.at(2).cause().rank, 1) << first;
@@ -275,7 +275,7 @@ TEST(LateRank, IsOneThatBlamesAnotherAndThenDoesNotAnswer) {
         }
     };
     deliver();
-    w.pass(co::Coordinator::patience);
+    w.pass(co::WaitsForGraph::patience);
     deliver();
     EXPECT_EQ(w.root.cause().rank, 1);
     EXPECT_EQ(w.root.cause().observer, 0);
@@ -348,30 +348,31 @@ TEST(LateRank, OfACollectiveHasLeftOnlyIfAllOthersWait) {
         EXPECT_EQ(w.at(0).cause().observer, 2);
     }
 }
-/// Ranks 1 and 2 wait for each other. Rank 3, for which none waits, answers late, or rank 0 has
+/// Ranks 1 and 2 wait for each other. Rank 3, for which none waits, answers late, or rank 0 or 3 has
 /// stood still.
 TEST(LateRank, OfACycleIsOneThatTheBlamerWaitsFor) {
     for (const int other : {0, 3})
-        for (const bool waits : {false, true}) {
-            Wire w(4);
-            w.join();
-            w.waits(1, {2});
-            w.waits(2, {1});
-            if (waits) w.waits(other, {1});
-            w.at(other).working_on({"all-reduce", 5});
-            w.at(1).blame(2);
-            if (other == 0) w.pass(2 * co::Coordinator::pulse + 1ns);
-            w.collect();
-            w.deliver_up(1);
-            for (int r = 0; r < 4; ++r)
-                while (w.has_down(r)) w.deliver_down(r);
-            for (const int r : {1, 2}) w.deliver_up(r);
-            if (other == 3) w.pass(co::Coordinator::lag);
-            w.settle();
-            EXPECT_EQ(w.at(0).cause().rank, 2) << other << waits;
-            EXPECT_EQ(w.at(0).cause().observer, 1) << other << waits;
-            EXPECT_TRUE(w.at(0).cause().text.ends_with("deadline")) << w.at(0).cause().text;
-        }
+        for (const bool waits : {false, true})
+            for (const bool stands : {false, true}) {
+                Wire w(4);
+                w.join();
+                w.waits(1, {2});
+                w.waits(2, {1});
+                if (waits) w.waits(other, {1});
+                w.at(other).working_on({"all-reduce", 5});
+                if (stands) w.stands_still(other, 3s);
+                w.at(1).blame(2);
+                w.collect();
+                w.deliver_up(1);
+                for (int r = 0; r < 4; ++r)
+                    while (w.has_down(r)) w.deliver_down(r);
+                for (const int r : {1, 2}) w.deliver_up(r);
+                if (other == 3) w.pass(co::WaitsForGraph::lag);
+                w.settle();
+                EXPECT_EQ(w.at(0).cause().rank, 2) << other << waits << stands;
+                EXPECT_EQ(w.at(0).cause().observer, 1) << other << waits << stands;
+                EXPECT_TRUE(w.at(0).cause().text.ends_with("deadline")) << w.at(0).cause().text;
+            }
 }
 /// Ranks 1 and 2 wait for each other. Rank 2 answers late, and rank 3, which computes, still later.
 TEST(LateRank, OfACycleAnswersLaterThanTheOthersOfTheCycle) {
@@ -386,7 +387,7 @@ TEST(LateRank, OfACycleAnswersLaterThanTheOthersOfTheCycle) {
         while (w.has_down(r)) w.deliver_down(r);
     for (const int r : {1, 2, 3}) {
         w.deliver_up(r);
-        w.pass(co::Coordinator::lag);
+        w.pass(co::WaitsForGraph::lag);
     }
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 2);
@@ -419,7 +420,7 @@ TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
             for (int r = 0; r < 3; ++r)
                 if (r != late && w.has_up(r)) w.deliver_up(r);
             EXPECT_FALSE(w.root.cause().stopped());
-            w.pass(co::Coordinator::lag - (lags ? 0ns : 1ns));
+            w.pass(co::WaitsForGraph::lag - (lags ? 0ns : 1ns));
             w.deliver_up(late);
             w.settle();
             EXPECT_EQ(w.at(0).cause().rank, lags ? late : 0);
@@ -430,75 +431,142 @@ TEST(LateRank, OfACycleIsTheOneThatAnswersLate) {
                       lags);
         }
 }
-TEST(LateRank, OfACycleIsTheRootWhereItStoodStill) {
-    for (const auto pause : {2 * co::Coordinator::pulse, 2 * co::Coordinator::pulse + 1ns}) {
+/// Ranks 0, 2 and 1 wait for the one before in a ring.
+TEST(LateRank, OfACycleIsTheRankThatStoodStill) {
+    for (const int still : {0, 1, 2})
+        for (const bool recently : {true, false}) {
+            Wire w(3);
+            w.join();
+            w.stands_still(still, 3s);
+            w.pass(1s + (recently ? 0ns : 1ns));
+            for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
+            w.at(2).working_on({"all-reduce", 5});
+            w.at(2).blame(1);
+            w.settle();
+            EXPECT_EQ(w.at(0).cause().rank, recently ? still : 1) << still;
+            EXPECT_EQ(w.at(0).cause().observer, recently ? (still + 1) % 3 : 2) << still;
+            EXPECT_EQ(
+                has(w.at(0).cause().text,
+                    "Its process had stood still for 3 s; ranks wait for each other in different"),
+                recently)
+                << w.at(0).cause().text;
+        }
+}
+/// All processes were stopped and went on; or one of them was for longer.
+TEST(LateRank, OfACycleHasStoodStillAlone) {
+    for (const int longer : {0, 1, 2, 3}) {
         Wire w(3);
         w.join();
+        w.pass(10s);
+        for (int r = 0; r < 3; ++r) w.at(r).stood_still(r == longer ? 7s : 3s, w.now);
         for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
-        w.at(2).working_on({"all-reduce", 5});
         w.at(2).blame(1);
-        w.pass(pause);
         w.settle();
-        const bool stood = pause > 2 * co::Coordinator::pulse;
-        EXPECT_EQ(w.at(0).cause().rank, stood ? 0 : 1);
-        EXPECT_EQ(w.at(0).cause().observer, stood ? 1 : 2);
-        EXPECT_EQ(
-            has(w.at(0).cause().text,
-                "Its process had stood still for 1 s; ranks wait for each other in different"),
-            stood)
+        EXPECT_EQ(w.at(0).cause().rank, longer < 3 ? longer : 1);
+        EXPECT_EQ(has(w.at(0).cause().text, "stood still for 7 s"), longer < 3)
             << w.at(0).cause().text;
     }
     Wire w(3);
     w.join();
-    w.pass(60s);
-    w.pass(co::Coordinator::pulse), w.pass(co::Coordinator::pulse), w.pass(1ns);
-    w.waits(2, {1}), w.waits(1, {2});
-    w.at(2).blame(1);
+    w.pass(10s);
+    w.at(0).stood_still(3s, w.now), w.at(1).stood_still(4s, w.now);
+    for (int r = 0; r < 3; ++r) w.waits(r, {(r + 2) % 3});
+    w.at(1).blame(0);
     w.settle();
-    EXPECT_EQ(w.at(0).cause().rank, 1) << "long ago";
+    EXPECT_EQ(w.at(0).cause().rank, 1) << "for the longest; and rank 0 while rank 1 did too";
 }
-/// The root stood still for 3 s. Its rank then sends what ranks 1 and 2 wait for, and waits for
-/// rank 2, which computes.
-struct AfterAPause {
-    co::Duration blamed = 1s;  ///< the wait of rank 1, when it sends its Blamed
-    co::Duration root = 1ms;   ///< the wait of the root, when it is asked
-    co::Duration before = 0s;  ///< from the pause to the arrival of the Blamed
-    bool waits = false;        ///< rank 1 still waits for the root
+/// Rank `still` stood still for 3 s. It then sends what others wait for, and waits for rank 2, which
+/// computes.
+struct AfterAStandstill {
+    int still = 0;
+    co::Duration blamed = 1s;        ///< the wait of rank 1, when it sends its Blamed
+    co::Duration waits = 1ms;        ///< the wait of rank `still`, when it is asked
+    co::Duration before = 0s;        ///< from the standstill to the Blamed
+    co::Duration observer_too = 0s;  ///< for how long until then rank 1 has stood still itself
+    bool again = false;              ///< rank 1 still waits
 };
-co::Cause cause_after(AfterAPause is) {
-    Wire w(4);
+co::Cause cause_after(AfterAStandstill is) {
+    Wire w(5);
     w.join();
-    w.at(1).blame(0, is.blamed);
+    w.pass(10s);
+    w.stands_still(is.still, 3s);
+    if (is.observer_too > 0s) w.at(1).stood_still(is.observer_too, w.now);
+    w.pass(is.before);
+    w.waits(is.still, {2}, is.waits);
+    if (is.again) w.waits(1, {is.still}, is.blamed);
+    w.at(1).blame(is.still, is.blamed);
     w.collect();
-    w.pass(3s);
-    for (; is.before > 0s; is.before -= 500ms) w.pass(500ms);
-    w.waits(0, {2}, is.root);
-    if (is.waits) w.waits(1, {0}, is.blamed + 3s);
+    for (bool moved = true; moved;) {  // at once
+        moved = false;
+        for (int r = 0; r < 5; ++r) {
+            while (w.has_up(r)) w.deliver_up(r), moved = true;
+            while (w.has_down(r)) w.deliver_down(r), moved = true;
+        }
+    }
+    w.waits(is.still, {2}, is.waits + co::Member::settling);
     w.settle();
     return w.root.cause();
 }
-TEST(LateRank, IsTheRootThatStoodStillThoughOthersHaveGoneOn) {
-    const co::Cause cause = cause_after({});
-    EXPECT_EQ(cause.rank, 0);
-    EXPECT_EQ(cause.observer, 1);
-    EXPECT_TRUE(has(cause.text, "deadline. Its process had stood still for 3 s")) << cause.text;
-    EXPECT_EQ(cause_after({.blamed = 6s}).rank, 0) << "half of the wait";
-    EXPECT_EQ(cause_after({.blamed = 3s, .waits = true}).rank, 0);
-    EXPECT_EQ(cause_after({.root = 3s}).rank, 0) << "began to wait when it began to stand still";
-    EXPECT_EQ(cause_after({.blamed = 2s, .before = 1s}).rank, 0);
+TEST(LateRank, StoodStillThoughItHasGoneOnSince) {
+    for (const int still : {0, 3, 4}) {
+        const co::Cause cause = cause_after({.still = still});
+        EXPECT_EQ(cause.rank, still);
+        EXPECT_EQ(cause.observer, 1);
+        EXPECT_TRUE(has(cause.text, "deadline. Its process had stood still for 3 s")) << cause.text;
+        const auto names_it = [&](AfterAStandstill is) {
+            is.still = still;
+            return cause_after(is).rank == still;
+        };
+        EXPECT_TRUE(names_it({.blamed = 6s})) << "half of the wait";
+        EXPECT_TRUE(names_it({.blamed = 3s, .again = true}));
+        EXPECT_TRUE(names_it({.waits = 3s})) << "began to wait when it began to stand still";
+        EXPECT_TRUE(names_it({.blamed = 2s, .before = 1s}));
+        EXPECT_TRUE(names_it({.blamed = 3s, .observer_too = 1500ms})) << "alone for half of it";
+    }
 }
-TEST(LateRank, IsNotTheRootWhosePauseExplainsNoWait) {
-    const auto names_rank_2 = [](AfterAPause is) {
-        const co::Cause cause = cause_after(is);
-        return cause.rank == 2 && cause.observer == 0 && !has(cause.text, "stood still");
-    };
-    EXPECT_TRUE(names_rank_2({.blamed = 6s + 1ns})) << "a long wait";
-    EXPECT_TRUE(names_rank_2({.blamed = 3s + 1ns, .waits = true})) << "it has gone on";
-    EXPECT_TRUE(names_rank_2({.blamed = 0s})) << "unknown";
-    EXPECT_TRUE(names_rank_2({.root = 3s + 1ns})) << "it waited itself before it stood still";
-    EXPECT_TRUE(names_rank_2({.blamed = 2s - 1ns, .before = 1s})) << "since then for the most";
-    EXPECT_TRUE(names_rank_2({.blamed = 1s, .before = 1s})) << "began when it went on";
-    EXPECT_TRUE(names_rank_2({.blamed = 3s, .before = 1500ms})) << "long ago";
+TEST(LateRank, IsNotOneWhoseStandstillExplainsNoWait) {
+    for (const int still : {0, 3, 4}) {
+        const auto names_rank_2 = [&](AfterAStandstill is) {
+            is.still = still;
+            const co::Cause cause = cause_after(is);
+            return cause.rank == 2 && cause.observer == still && !has(cause.text, "stood still");
+        };
+        EXPECT_TRUE(names_rank_2({.blamed = 6s + 1ns})) << "a long wait";
+        EXPECT_TRUE(names_rank_2({.blamed = 6s + 1ns, .again = true})) << "it has gone on";
+        EXPECT_TRUE(names_rank_2({.blamed = 0s})) << "unknown";
+        EXPECT_TRUE(names_rank_2({.waits = 3s + 1ns})) << "it waited itself before it stood still";
+        EXPECT_TRUE(names_rank_2({.blamed = 2s - 1ns, .before = 1s})) << "since then for the most";
+        EXPECT_TRUE(names_rank_2({.blamed = 1s, .before = 1s})) << "began when it went on";
+        EXPECT_TRUE(names_rank_2({.blamed = 3s, .before = 1s + 1ns})) << "long ago";
+        EXPECT_TRUE(names_rank_2({.blamed = 3s, .observer_too = 1500ms + 1ns})) << "both did";
+    }
+}
+/// A rank that has just gone on is given time to see what has come, before it says what it waits
+/// for.
+TEST(LateRank, AnswersLaterWhereItHasJustStoodStill) {
+    for (const int still : {0, 2}) {
+        Wire w(3);
+        w.join();
+        w.pass(10s);
+        w.stands_still(still, 3s);
+        w.waits(still, {1 - still / 2}, 5s);
+        w.at(1).blame(still, 2s);
+        w.collect();
+        for (int i = 0; i < 3; ++i)
+            for (int r = 0; r < 3; ++r) {
+                while (w.has_down(r)) w.deliver_down(r);
+                while (w.has_up(r)) w.deliver_up(r);
+            }
+        EXPECT_FALSE(w.root.cause().stopped());
+        EXPECT_TRUE(w.at(still).is_asked());
+        w.pass(co::Member::settling - 1ns);
+        EXPECT_TRUE(w.at(still).is_asked());
+        w.at(still).waits_for({});  // what it waited for had come
+        w.settle();
+        EXPECT_EQ(w.root.cause().rank, still);
+        EXPECT_EQ(w.root.cause().observer, 1);
+        EXPECT_TRUE(has(w.root.cause().text, "stood still for 3 s")) << w.root.cause().text;
+    }
 }
 /// Rank 0 waits for rank 1, and goes on after rank 1 has answered.
 TEST(LateRank, IsAskedForBehindTheOthersByTheRoot) {
@@ -518,19 +586,25 @@ TEST(LateRank, IsAskedForBehindTheOthersByTheRoot) {
     w.settle();
     EXPECT_EQ(w.root.cause().rank, 0);
 }
-/// Rank 1 comes 5 s after the root; then both wait for each other.
-TEST(LateRank, IsNotTheRootThatHasWaitedForTheOthersToCome) {
-    Wire w(2);
-    w.connect(0);
-    w.settle();
-    w.pass(5s);
-    w.connect(1);
-    w.settle();
-    for (const int r : {0, 1}) w.waits(r, {1 - r});
-    w.at(0).blame(1);
-    w.settle();
-    EXPECT_EQ(w.root.cause().rank, 1);
-    EXPECT_FALSE(has(w.root.cause().text, "stood still")) << w.root.cause().text;
+/// The root does not look for 51 ms, between the answers of ranks 1 and 2 that have come before.
+TEST(LateRank, IsNotOneThatTheRootReadLate) {
+    for (const auto gap : {co::WaitsForGraph::lag / 2, co::WaitsForGraph::lag / 2 + 1ns}) {
+        Wire w(3);
+        w.join();
+        for (int r = 0; r < 3; ++r) w.waits(r, {(r + 1) % 3});
+        w.at(2).blame(0);
+        w.collect();
+        w.deliver_up(2);
+        for (const int r : {1, 2}) w.deliver_down(r);
+        w.deliver_up(2);
+        w.now += co::WaitsForGraph::lag / 2;
+        w.root.tick(w.now);
+        w.now += gap;
+        w.root.tick(w.now);
+        w.deliver_up(1);
+        w.settle();
+        EXPECT_EQ(w.root.cause().rank, gap > co::WaitsForGraph::lag / 2 ? 0 : 1);
+    }
 }
 /// The root asks, stands still for 3 s, and then reads the answers.
 TEST(LateRank, IsNotOneWhoseAnswerTheRootReadsLate) {
@@ -541,7 +615,8 @@ TEST(LateRank, IsNotOneWhoseAnswerTheRootReadsLate) {
         w.at(1).blame((1 + 1) % ranks);
         w.collect();
         w.deliver_up(1);
-        w.pass(3s);
+        w.stands_still(0, 3s);
+        w.root.tick(w.now);
         EXPECT_FALSE(w.root.cause().stopped());
         w.settle();
         EXPECT_EQ(w.root.cause().rank, (1 + 1) % ranks);

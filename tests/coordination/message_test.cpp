@@ -35,7 +35,7 @@ TEST(Message, AHelloByteByByte) {
                       .local_rank = -1,
                       .process = 0x0102030405060708,
                       .host = "a"};
-    EXPECT_EQ(encode(hello), bytes_of({'g', 'x', 'c', 'o', 6,   0,   1, 0, 31, 0, 0, 0,  // header
+    EXPECT_EQ(encode(hello), bytes_of({'g', 'x', 'c', 'o', 7,   0,   1, 0, 31, 0, 0, 0,  // header
                                        2,   0,   0,   0,   'i', 'd',                     // run_id
                                        3,   0,   0,   0,   2,   1,   0, 0,  // rank, ranks
                                        255, 255, 255, 255,                  // local_rank
@@ -50,7 +50,7 @@ TEST(Message, ACauseByteByByte) {
                       .operation = {"ring", 5, -1},
                       .text = "no"};
     EXPECT_EQ(encode(cause),
-              bytes_of({'g', 'x', 'c', 'o', 6,   0,   9,   0,   43, 0, 0, 0,  // header
+              bytes_of({'g', 'x', 'c', 'o', 7,   0,   9,   0,   43, 0, 0, 0,  // header
                         4,                                                    // reason
                         2,   0,   0,   0,   1,   0,   0,   0,                 // rank, observer
                         9,   0,   0,   0,                                     // exit_status
@@ -109,7 +109,7 @@ rc::Gen<Message> any_message() {
             case 10: return Left{number()};
             case 11: return Ended{number()};
             case 14: {
-                Waiting waiting{{}, operation()};
+                Waiting waiting{{}, operation(), {nanoseconds(), nanoseconds()}};
                 for (int i = *rc::gen::inRange(0, 4); i > 0; --i)
                     waiting.waits.push_back(
                         {*rc::gen::nonEmpty<std::vector<int>>(), nanoseconds()});
@@ -168,9 +168,10 @@ TEST(Message, GarbageIsAProblemAtTheFirstWrongByte) {
     EXPECT_EQ(problem_of(bytes_of({'g', 'x', 'c', 'o'})), "");
 }
 TEST(Message, AnotherVersionIsNamedWithBoth) {
-    const std::string problem = problem_of(header(7, 1, 0));
-    EXPECT_NE(problem.find("version 7"), problem.npos) << problem;
-    EXPECT_NE(problem.find("version 6"), problem.npos) << problem;
+    const std::string problem = problem_of(header(protocol_version + 1, 1, 0));
+    EXPECT_NE(problem.find("version " + std::to_string(protocol_version + 1)), problem.npos)
+        << problem;
+    EXPECT_NE(problem.find("version " + std::to_string(protocol_version)), problem.npos) << problem;
 }
 TEST(Message, ARefusalOfAnotherVersionCanBeRead) {
     auto bytes = encode(Refused{"too old"});
@@ -181,32 +182,34 @@ TEST(Message, ARefusalOfAnotherVersionCanBeRead) {
 }
 TEST(Message, KindsThatDoNotExist) {
     for (const int kind : {0, 17, 255})
-        EXPECT_NE(problem_of(header(6, kind, 0)).find("unknown kind"), std::string::npos) << kind;
+        EXPECT_NE(problem_of(header(protocol_version, kind, 0)).find("unknown kind"),
+                  std::string::npos)
+            << kind;
 }
 TEST(Message, ALengthBeyondTheLimitIsRefusedBeforeItsBody) {
-    EXPECT_EQ(problem_of(header(6, 3, 4096), 4096), "");
-    EXPECT_NE(problem_of(header(6, 3, 4097), 4096).find("4097 bytes, at most 4096"),
+    EXPECT_EQ(problem_of(header(protocol_version, 3, 4096), 4096), "");
+    EXPECT_NE(problem_of(header(protocol_version, 3, 4097), 4096).find("4097 bytes, at most 4096"),
               std::string::npos);
-    EXPECT_NE(problem_of(header(6, 3, 0xffffffff)), "");
+    EXPECT_NE(problem_of(header(protocol_version, 3, 0xffffffff)), "");
 }
 TEST(Message, ABodyThatIsTooShortOrTooLong) {
     auto longer = encode(Left{1});
     longer[8] = std::byte{5};
     longer.push_back(std::byte{0});
     EXPECT_NE(problem_of(longer).find("kind 11 is not whole"), std::string::npos);
-    auto shorter = header(6, 11, 3);
+    auto shorter = header(protocol_version, 11, 3);
     shorter.resize(15);
     EXPECT_NE(problem_of(shorter).find("kind 11 is not whole"), std::string::npos);
 }
 TEST(Message, AStringOrListThatIsLongerThanItsBody) {
-    auto text = header(6, 3, 4);
+    auto text = header(protocol_version, 3, 4);
     for (int i = 0; i < 4; ++i) text.push_back(std::byte{255});
     EXPECT_NE(problem_of(text).find("not whole"), std::string::npos);
     text[6] = std::byte{2};  // a list of members
     EXPECT_NE(problem_of(text).find("not whole"), std::string::npos);
 }
 TEST(Message, AnOperationBeyondALabelAndAReasonThatDoesNotExist) {
-    auto alive = header(6, 6, 4 + 64 + 16);
+    auto alive = header(protocol_version, 6, 4 + 64 + 16);
     for (const int c : {64, 0, 0, 0}) alive.push_back(static_cast<std::byte>(c));
     alive.resize(alive.size() + 80, std::byte{'a'});
     EXPECT_NE(problem_of(alive).find("not whole"), std::string::npos);
@@ -223,6 +226,8 @@ TEST(Message, WaitsThatNoRankHas) {
               std::string::npos);
     EXPECT_NE(problem({{{{}, {}}}}), "") << "for none";
     EXPECT_NE(problem({{{{1}, std::chrono::nanoseconds(-1)}}}), "");
+    EXPECT_NE(problem({{}, {}, {std::chrono::nanoseconds(-1), {}}}), "");
+    EXPECT_NE(problem({{}, {}, {{}, std::chrono::nanoseconds(-1)}}), "");
     EXPECT_NE(problem_of(encode(Blamed{1, {}, std::chrono::nanoseconds(-1)})), "");
     auto many = encode(Waiting{{{{7}, {}}}});
     many[header_bytes + 4 + 8] = std::byte{255};  // peers of the wait
@@ -230,7 +235,7 @@ TEST(Message, WaitsThatNoRankHas) {
 }
 TEST(Message, RandomBytesNeverGiveMoreThanTheyHold) {
     EXPECT_TRUE(rc::check([](const std::vector<unsigned char>& noise, unsigned char kind) {
-        auto bytes = header(6, kind % 16, static_cast<std::uint32_t>(noise.size()));
+        auto bytes = header(protocol_version, kind % 16, static_cast<std::uint32_t>(noise.size()));
         for (const unsigned char c : noise) bytes.push_back(static_cast<std::byte>(c));
         MessageReader reader;
         reader.feed(bytes);

@@ -38,22 +38,30 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 Session::Options options(int rank, int ranks) {
     return {.run_id = "run", .rank = rank, .ranks = ranks, .host = "h", .silence = Duration::max()};
 }
+/// Both ends of the connections of all ranks to rank 0, by rank.
+struct Ends {
+    explicit Ends(int ranks) : of_root(static_cast<std::size_t>(ranks)), of_others(of_root.size()) {
+        for (std::size_t r = 1; r < of_root.size(); ++r)
+            std::tie(of_root[r], of_others[r]) = socket_pair();
+    }
+    std::unique_ptr<Session> session(int rank, Session::Options o) {
+        if (rank == 0) return std::make_unique<Session>(std::move(o), std::move(of_root));
+        return std::make_unique<Session>(std::move(o),
+                                         std::move(of_others[static_cast<std::size_t>(rank)]));
+    }
+    void close() { of_root.clear(), of_others.clear(); }
+
+    std::vector<Descriptor> of_root, of_others;
+};
 /// Sessions of one process, joined by pairs of sockets.
 struct Sessions {
     explicit Sessions(int ranks, void (*change)(Session::Options&) = [](Session::Options&) {}) {
-        const auto changed = [&](int rank) {
-            auto o = options(rank, ranks);
+        Ends ends(ranks);
+        for (int r = 0; r < ranks; ++r) {
+            auto o = options(r, ranks);
             change(o);
-            return o;
-        };
-        std::vector<Descriptor> of_root(static_cast<std::size_t>(ranks));
-        std::vector<Descriptor> others(of_root.size());
-        for (std::size_t r = 1; r < of_root.size(); ++r)
-            std::tie(of_root[r], others[r]) = socket_pair();
-        all.push_back(std::make_unique<Session>(changed(0), std::move(of_root)));
-        for (int r = 1; r < ranks; ++r)
-            all.push_back(std::make_unique<Session>(
-                changed(r), std::move(others[static_cast<std::size_t>(r)])));
+            all.push_back(ends.session(r, o));
+        }
     }
     Session& operator[](std::size_t r) { return *all[r]; }
     std::vector<std::unique_ptr<Session>> all;
@@ -290,12 +298,18 @@ TEST(Session, ARootThatHasADescriptorAgainTakesThoseWhoWait) {
     const Folder folder;
     const std::string path = (folder / "socket").string();
     const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    Session root(options(0, 2), {}, Listener("unix:" + path));
+    std::vector<Descriptor> members(2);
+    Descriptor stranger;
+    std::tie(members[1], stranger) = socket_pair();
+    Session root(options(0, 2), std::move(members), Listener("unix:" + path));
     {
         const NoDescriptorLeft none;
         connect_raw(socket, path);
-        int rounds = 0;
-        await(root, [&] { return ++rounds == 4; });  // nothing but the connection wakes the root
+        // By the turn in which the root refuses this one, it has seen the other one too.
+        const auto hello = encode(Hello{.run_id = "other", .rank = 1, .ranks = 2, .host = "h"});
+        ASSERT_EQ(::send(stranger.get(), hello.data(), hello.size(), 0), std::ssize(hello));
+        std::byte answer{};
+        ASSERT_EQ(::recv(stranger.get(), &answer, 1, 0), 1);
     }
     const auto hello = encode(Hello{.run_id = "run", .rank = 1, .ranks = 2, .host = "h"});
     ASSERT_EQ(::send(socket.get(), hello.data(), hello.size(), 0), std::ssize(hello));
@@ -365,7 +379,33 @@ TEST(Session, DifferentTermsThrowOnAllRanks) {
     }
 }
 
+TEST(Session, AComparisonEndsWithTheErrorOfAnotherRank) {
+    Sessions s(2);
+    for (auto& session : s.all) session->join();
+    s[1].fail("out of paper");
+    EXPECT_TRUE(has(error_of_run([&] { s[0].compare({}); }), "out of paper"));
+}
+
 // ---- Causes and ends -----------------------------------------------------------------------
+TEST(Session, TellsOfChangesAlone) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    std::atomic<int> calls = 0, notes = 0;
+    std::promise<void> all_noted;
+    s[1].on_change([&] { ++calls; });
+    s[1].on_note([&](int, std::span<const std::byte>) {
+        if (++notes == 100) all_noted.set_value();
+    });
+    for (int i = 0; i < 100; ++i) s[0].note({std::byte{1}});
+    all_noted.get_future().wait();
+    EXPECT_EQ(calls, 1) << "the first";
+    s[2].leave();
+    await(s[0], [&] { return s[0].left(2); });
+    s[0].fail("over");
+    (void)s[1].await_cause();
+    s[1].on_change({});
+    EXPECT_EQ(calls, 3);
+}
 TEST(Session, AnErrorReachesAllAndItsStatusIsEverybodys) {
     Sessions s(3);
     for (std::size_t r = 0; r < 3; ++r) s[r].join();
@@ -379,13 +419,6 @@ TEST(Session, AnErrorReachesAllAndItsStatusIsEverybodys) {
         EXPECT_TRUE(s[r].end(60s));
         EXPECT_EQ(s[r].exit_status(), 5);
     }
-TEST(Session, AComparisonEndsWithTheErrorOfAnotherRank) {
-    Sessions s(2);
-    for (auto& session : s.all) session->join();
-    s[1].fail("out of paper");
-    EXPECT_TRUE(has(error_of_run([&] { s[0].compare({}); }), "out of paper"));
-}
-
     EXPECT_EQ(s[0].error_of(2), "disk 7 is full");
     EXPECT_TRUE(s[0].running().empty());
 }
@@ -699,6 +732,8 @@ TEST(Session, GoesOnWithTheRanksThatAreLeft) {
     each({0, 3}, [&](std::size_t r) {
         expect_ended(s[r]);
         EXPECT_EQ(s[r].cause().rank, 1);
+        EXPECT_TRUE(has(s[r].cause().text, "noticed by rank 0 in operation its first operation"))
+            << s[r].cause().text;
         EXPECT_EQ(s[r].regroup(0, 60s).members, (std::vector{0, 2}));
         EXPECT_EQ(s[r].join().ranks(), 2);
         s[r].leave();
@@ -725,6 +760,17 @@ TEST(Session, LeavesOutWhoIsLate) {
         EXPECT_TRUE(s[r].regroup(0, 60s).members.empty());
     });
 }
+TEST(Session, AMemberThatHasGivenUpIsLeftOut) {
+    Sessions s = that_regroup(4);
+    s.all[3].reset();
+    each({0, 1, 2}, [&](std::size_t r) { expect_ended(s[r]); });
+    EXPECT_TRUE(s[1].regroup(0, 1ms).members.empty()) << "the root has not come";
+    each({0, 2}, [&](std::size_t r) {
+        EXPECT_EQ(s[r].regroup(0, Duration::max()).members, (std::vector{0, 2}));
+    });
+    EXPECT_EQ(s[1].rank(), 1);
+    EXPECT_EQ(s[1].cause().rank, 3) << "nor does another run begin";
+}
 TEST(Session, DoesNotGoOnWithoutItsRoot) {
     for (const bool says_so : {false, true}) {
         Sessions s = that_regroup(3);
@@ -732,8 +778,6 @@ TEST(Session, DoesNotGoOnWithoutItsRoot) {
         std::promise<void> tried;
         each({0, 1}, [&](std::size_t r) {
             expect_ended(s[r]);
-        EXPECT_TRUE(has(s[r].cause().text, "noticed by rank 0 in operation its first operation"))
-            << s[r].cause().text;
             if (r == 1) {
                 EXPECT_TRUE(s[1].regroup(0, says_so ? Duration(60s) : 100ms).members.empty());
                 tried.set_value();
@@ -818,6 +862,53 @@ TEST_F(SessionOfProcesses, NoneIsSilentBecauseAllStoodStill) {
         return error_of_run([&] { (void)s[0].gather("0"); }).empty() ? 0 : 1;
     });
     EXPECT_EQ(status, 0);
+}
+/// Rank 1 waits for a rank whose process is stopped. It has gone on when the deadline is met, and
+/// waits for a rank that computes.
+TEST_F(SessionOfProcesses, IsLateWhereItsProcessStoodStill) {
+    for (const int still : {0, 2}) {
+        Ends ends(3);
+        int begun[2], goes_on[2];
+        ASSERT_EQ(::pipe(begun) | ::pipe(goes_on), 0);
+        char c = 0;
+        const pid_t child = fork();
+        if (child == 0) {
+            const auto me = ends.session(still, options(still, 3));
+            ends.close();
+            me->join();
+            (void)!::write(begun[1], "b", 1);
+            (void)!::read(goes_on[0], &c, 1);
+            const WaitsFor waits(*me, 2 - still);
+            (void)!::write(begun[1], "w", 1);
+            (void)me->await_cause();
+            me->leave();
+            ::_exit(me->end(60s) ? 0 : 1);
+        }
+        const auto other = ends.session(2 - still, options(2 - still, 3));
+        const auto waiter = ends.session(1, options(1, 3));
+        ends.close();
+        waiter->join();
+        (void)!::read(begun[0], &c, 1);
+        int status = 0;
+        ::kill(child, SIGSTOP);
+        ::waitpid(child, &status, WUNTRACED);
+        {
+            const WaitsFor waits(*waiter, still);
+            std::this_thread::sleep_for(2s);
+            ::kill(child, SIGCONT);
+            (void)!::write(goes_on[1], "g", 1);
+            (void)!::read(begun[0], &c, 1);
+            waiter->blame(still, &waits);
+        }
+        EXPECT_EQ(cause_of(*waiter).rank, still);
+        EXPECT_TRUE(has(waiter->cause().text, "Its process had stood still for"))
+            << waiter->cause().text;
+        other->leave(), waiter->leave();
+        ::waitpid(child, &status, 0);
+        EXPECT_EQ(status, 0);
+        EXPECT_TRUE(other->end(60s) && waiter->end(60s));
+        for (const int fd : {begun[0], begun[1], goes_on[0], goes_on[1]}) ::close(fd);
+    }
 }
 TEST_F(SessionOfProcesses, AnOrphanEndsItself) {
     auto [of_root, of_child] = socket_pair();

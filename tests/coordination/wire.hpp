@@ -1,6 +1,7 @@
 // Wire: a coordinator and its members, joined by queues that a test empties in the order it likes.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -115,7 +116,7 @@ public:
         e.member->received(m, now);
         collect();
     }
-    /// Delivers until nothing is left.
+    /// Delivers until nothing is left, and answers have been given that are to be late.
     void settle() {
         collect();
         for (bool moved = true; moved;) {
@@ -124,18 +125,36 @@ public:
                 while (has_up(r)) deliver_up(r), moved = true;
                 while (has_down(r)) deliver_down(r), moved = true;
             }
+            const auto asked = [](const End& e) {
+                return e.open && !e.killed && e.member->is_asked();
+            };
+            if (!moved && std::ranges::any_of(ends, asked))
+                pass(co::Member::settling), moved = true;
         }
     }
     void kill(int r) {
         end(r).killed = true;
         end(r).down.clear();
     }
+    /// The root looks at the clock as often as it wants to.
     void pass(co::Duration time) {
-        now += time;
-        root.tick(now);
+        for (const co::Duration end = now + time; now < end; root.tick(now)) {
+            const co::Duration next = root.next_tick();
+            now = next > now ? std::min(end, next) : end;
+        }
         for (End& e : ends)
             if (e.open && !e.killed) e.member->tick(now);
         collect();
+    }
+    /// As pass(), while the process of rank r does not run. The root sees its own standstills.
+    void stands_still(int r, co::Duration time) {
+        if (r != 0) {
+            pass(time);
+        } else {
+            now += time;
+            root.stood_still(time, now);
+        }
+        at(r).stood_still(time, now);
     }
 
     co::Duration now{0};

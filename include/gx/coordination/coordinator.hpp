@@ -10,12 +10,11 @@
 #include <utility>      // move
 #include <vector>       // ranks
 
-#include <gx/coordination/message.hpp>  // Message, Cause
-#include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/coordination/message.hpp>          // Message, Cause
+#include <gx/coordination/waits_for_graph.hpp>  // WaitsForGraph
+#include <gx/core/decl.hpp>                     // GX_DECL
 
 namespace gx::coordination {
-
-using Duration = std::chrono::nanoseconds;
 
 /// A message to send on a connection, or its end.
 struct Order {
@@ -32,19 +31,9 @@ struct Order {
 ///     terms        once every rank has sent its RunTerms and they are those of rank 0: Agreed
 ///     a cause      the first one that comes here is sent to all ranks, and no later one
 ///     the end      once every rank has sent Leaving, or is gone: Ended
-///     a late rank  once a rank blames another one, all are asked for their waits. The waits-for
-///                  graph is searched from the rank that blamed first: at fault is the nearest rank
-///                  that waits for none, or does not answer within `patience`. Of each rank one
-///                  wait is followed, with all its peers: that by which it blames, else its oldest.
-///                  Younger ones are followed where these lead to no end, the oldest of them first,
-///                  since a wait that has just begun in another thread is no reason for one that is
-///                  too long. Where all visited ranks wait, it is one of them that another one
-///                  waits for: the root, if its process has just stood still; a rank that answers
-///                  `lag` later than all others, as its process had; or the rank that was blamed.
-///                  Before the end of the waits comes a root whose process stood still until just
-///                  before the first blame, for at least half of the time of a wait for it, since
-///                  its ranks have gone on meanwhile; but not if the root itself had begun a wait
-///                  before. To know that, it is asked once all others have answered
+///     a late rank  once a rank blames another one, all are asked for their waits, the root behind
+///                  the others: where one of them has gone on by what the root sent, the root's
+///                  answer is later than that. The WaitsForGraph says who is late
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -55,7 +44,7 @@ struct Order {
 ///         is not in the world, or of a rank that is already there is refused with a sentence, and
 ///         the run goes on. A member that ends, is silent, or sends garbage later is lost.
 /// Order:  equal calls give equal orders.
-/// Cost:   O(ranks) for each message that goes to all; O(ranks) a wait for the search.
+/// Cost:   O(ranks) for each message that goes to all.
 class Coordinator {
 public:
     struct Options {
@@ -64,13 +53,7 @@ public:
         Duration join_deadline = std::chrono::seconds(60);  ///< max(): none
         Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
-    static constexpr int of_no_rank = -1;
-    /// For what ranks wait for, where one of them blames another.
-    static constexpr Duration patience = std::chrono::seconds(1);
-    /// A rank that answers later than all others by this latency is taken to have been suspended.
-    static constexpr Duration lag = std::chrono::milliseconds(100);
-    /// The root looks at the clock as often, to see whether its process stands still.
-    static constexpr Duration pulse = std::chrono::milliseconds(500);
+    static constexpr int of_no_rank = WaitsForGraph::of_no_rank;
 
     /// `now`: of any clock, the same in all calls.
     Coordinator(Options options, Duration now);
@@ -86,6 +69,9 @@ public:
     void closed(int connection, Duration now, bool inside_message = false);
     /// Notices what is late by now.
     void tick(Duration now);
+    /// The root's process stood still `for_`, until now: deadlines are as much later. What came
+    /// meanwhile is still to be read.
+    void stood_still(Duration for_, Duration now);
     /// When tick() has something to do next; max(): never.
     [[nodiscard]] Duration next_tick() const;
     /// What rank 0 does now: a lost rank is reported with it.
@@ -98,7 +84,6 @@ public:
     /// Orders since the last call, in order.
     [[nodiscard]] std::vector<Order> take();
 
-        bool device_is_lost = false;
     [[nodiscard]] const Cause& cause() const { return cause_; }
     [[nodiscard]] bool joined() const { return joined_; }
     [[nodiscard]] bool ended() const { return ended_; }
@@ -113,49 +98,11 @@ private:
         int connection = -1;
         Hello hello{};
         bool left = false, gone = false, stays = false;
+        bool device_is_lost = false;
         Operation operation{};
         std::string error{};
         std::optional<RunTerms> terms{};
         Duration heard{};
-    };
-    /// Edges of the waits-for graph: a wait of one rank.
-    struct Edges {
-        std::vector<int> peers{};  ///< named ranks, or any_rank alone
-        Duration since{};          ///< by the root's clock
-    };
-    /// A node of the waits-for graph.
-    struct Node {
-        std::vector<Edges> waits{};  ///< as in Waiting
-        int blamed = -1;             ///< by its first Blamed
-        Duration blamed_since{};
-        Operation operation{};
-        std::optional<Duration> answered{};  ///< when its first Waiting came
-    };
-    /// The waits-for graph, while the ranks are asked for it.
-    struct Inquiry {
-        std::vector<int> blamers{};  ///< in the order of their Blamed
-        Duration begin{}, end{};
-        Duration paused{}, paused_end{};  ///< a pause of the root shortly before `begin`; 0: none
-        bool root_is_asked = false;
-        std::vector<Node> nodes{};  ///< by rank
-        [[nodiscard]] bool root_waited_before_pause() const;
-        [[nodiscard]] bool is_mostly_pause(Duration since) const;
-    };
-    /// What a search of the graph has found.
-    struct Search {
-        int by = of_no_rank;  ///< where it begins
-        /// [rank]: the first that was found to wait for it, or of_no_rank.
-        std::vector<int> observers{};
-        int end = of_no_rank;      ///< nearest rank that does not wait
-        int held_up = of_no_rank;  ///< has waited for the root, for the most during its pause
-        [[nodiscard]] bool visited(int rank) const {
-            return rank == by || observers[static_cast<std::size_t>(rank)] != of_no_rank;
-        }
-    };
-    /// At fault: `rank`, for which `observer` waits.
-    struct Verdict {
-        int rank = of_no_rank, observer = of_no_rank;
-        std::string remark{};
     };
     struct Connection {
         int rank = of_no_rank;      ///< once its Hello has come
@@ -183,14 +130,7 @@ private:
     void answer(int rank, const Waiting& waiting, Duration now);
     void judge_if_all_answered(Duration now);
     void judge(Duration now);
-    void put_in_order(Node& node) const;
-    [[nodiscard]] bool waits(const Inquiry& q, int rank) const;
-    [[nodiscard]] Search search(const Inquiry& q, int by) const;
-    [[nodiscard]] Verdict verdict_on_end(const Inquiry& q, const Search& s, Duration now) const;
-    [[nodiscard]] std::optional<Verdict> verdict_on_pause(const Inquiry& q, const Search& s) const;
-    [[nodiscard]] Verdict verdict_on_cycle(const Inquiry& q, const Search& s) const;
-    [[nodiscard]] static std::string other_operations(const Inquiry& q, const Search& s);
-    void notice_pause(Duration now);
+    void look(Duration now);
     void fail(int rank, const Failed& failed);
     void compare(int rank, const RunTerms& terms);
     void leave(int rank, Duration now);
@@ -204,22 +144,17 @@ private:
     Duration begun_;
     Duration regroup_by_ = Duration::max();
     std::int64_t number_ = 0;  ///< of rank 0, when it stays
-    Duration next_alive_ = Duration::max(), ticked_;
-    Duration seen_;                     ///< the clock, by any call
-    Duration paused_{}, paused_end_{};  ///< how long, and until when, the root stood still
+    Duration next_alive_ = Duration::max();
+    Duration looked_;  ///< at messages and the clock
     std::vector<Seat> seats_;
-    std::optional<Inquiry> inquiry_{};
+    std::optional<WaitsForGraph> graph_{};  ///< while the ranks are asked for it
+    bool root_is_asked_ = false;
     std::map<int, Connection> connections_{};
     std::vector<Order> orders_{};
     std::string last_refusal_{};
     Cause cause_{};
     bool joined_ = false, ended_ = false;
 };
-
-/// `a + b`, or max() beyond it.
-[[nodiscard]] constexpr Duration saturating_sum(Duration a, Duration b) {
-    return b > Duration::max() - a ? Duration::max() : a + b;
-}
 
 }  // namespace gx::coordination
 

@@ -9,10 +9,9 @@
 #include <utility>      // move
 #include <vector>       // messages
 
-#include <gx/coordination/coordinator.hpp>  // Duration, saturating_sum
-#include <gx/coordination/message.hpp>      // Message, Cause
-#include <gx/coordination/roster.hpp>       // Roster
-#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/coordination/message.hpp>  // Message, Cause, Duration
+#include <gx/coordination/roster.hpp>   // Roster
+#include <gx/core/decl.hpp>             // GX_DECL
 
 namespace gx::coordination {
 
@@ -29,13 +28,19 @@ public:
         Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
 
+    /// A process that has just stood still says as much later what it waits for, so that waits can
+    /// end before for which all has come.
+    static constexpr Duration settling = std::chrono::milliseconds(100);
+
     /// Queues the Hello to the root.
     Member(Options options, Duration now);
 
     // ---- What the rank does
     void working_on(const Operation& operation) { operation_ = operation; }
-    /// What it waits for, as in Waiting. The root asks where a wait is too long.
+    /// What it waits for, as in Waiting: said before each call that may answer, while is_asked().
     void waits_for(std::vector<Wait> waits) { waits_ = std::move(waits); }
+    /// Whether the root waits to hear what this waits for.
+    [[nodiscard]] bool is_asked() const { return asked_; }
     /// The rank's function throws. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status);
@@ -59,6 +64,8 @@ public:
     void closed(bool inside_message = false);
     /// Notices what is late by now.
     void tick(Duration now);
+    /// This process stood still `for_`, until now: deadlines are as much later.
+    void stood_still(Duration for_, Duration now);
     /// When tick() has something to do next; max(): never.
     [[nodiscard]] Duration next_tick() const;
     /// Whether nothing was heard of the root within the limit of silence, before the run has ended;
@@ -88,10 +95,12 @@ public:
     [[nodiscard]] const Operation& operation() const { return operation_; }
     /// That began the present run, in which `rank()` is another; no members: it is the first.
     [[nodiscard]] const Regrouped& regrouped() const { return regrouped_; }
-    [[nodiscard]] int runs() const { return runs_; }  ///< that have begun
+    [[nodiscard]] int runs() const { return runs_; }        ///< that have begun
+    [[nodiscard]] int changes() const { return changes_; }  ///< of cause() and left(), counted
 
 private:
     void send(Message message);
+    void answer_if_due(Duration now);
     void stop(Cause cause);
     void regroup(const Regrouped& by, Duration now);
     void lose_root(Reason reason, std::string what);
@@ -107,7 +116,9 @@ private:
     Regrouped regrouped_{};
     int runs_ = 1;
     std::vector<Wait> waits_{};
-    int agreed_ = 0, exit_status_ = 0;
+    Duration stood_for_{}, stood_until_{};  ///< the last standstill; for 0: none
+    int agreed_ = 0, exit_status_ = 0, changes_ = 0;
+    bool asked_ = false;
     bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;
 };
 

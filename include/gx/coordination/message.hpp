@@ -18,6 +18,13 @@
 
 namespace gx::coordination {
 
+using Duration = std::chrono::nanoseconds;
+
+/// `a + b`, or max() beyond it.
+[[nodiscard]] constexpr Duration saturating_sum(Duration a, Duration b) {
+    return b > Duration::max() - a ? Duration::max() : a + b;
+}
+
 // A message is a header of 12 bytes and a body. Integers are little-endian, strings are a u32 of
 // their length in bytes and these bytes, lists are a u32 of their length and their elements, and an
 // operation is its name, i64 step, i64 bucket (-1: none).
@@ -43,15 +50,15 @@ namespace gx::coordination {
 //     13 Note       both    i32 rank, list of u8 bytes
 //     14 Staying    member  i64 number
 //     15 Regrouped  root    i64 number, list of i32 members
-//     16 Waiting    both    list of waits: i64 nanoseconds, list of i32 peers; operation
+//     16 Waiting    both    list of waits: i64 nanoseconds, list of i32 peers; operation; i64
+//                           nanoseconds of a standstill, i64 nanoseconds since its end
 //
-// A list of waits has at most waits_max elements; each has at least one peer and has lasted 0 ns
-// at least.
+// A list of waits has at most waits_max elements; each has at least one peer. No time is negative.
 //
 // The header and Refused stay as they are in all versions, so that a member of another version can
 // read why it was refused.
 
-inline constexpr std::uint16_t protocol_version = 6;
+inline constexpr std::uint16_t protocol_version = 7;
 inline constexpr std::size_t header_bytes = 12;
 inline constexpr std::size_t body_bytes_max = std::size_t{1} << 20;
 /// What is read from a connection before it has said which rank it is.
@@ -112,7 +119,7 @@ inline constexpr int any_rank = -2;
 struct Blamed {
     int peer = -1;
     Operation operation{};
-    std::chrono::nanoseconds lasted{};  ///< the wait, until now; 0: unknown
+    Duration lasted{};  ///< the wait, until now; 0: unknown
     bool operator==(const Blamed&) const = default;
 };
 
@@ -189,14 +196,21 @@ struct Regrouped {
 
 /// One wait of a rank: one of its threads needs a message of these peers, or of one of them.
 struct Wait {
-    std::vector<int> peers{};           ///< at least one; any_rank among them
-    std::chrono::nanoseconds lasted{};  ///< until the rank was asked
+    std::vector<int> peers{};  ///< at least one; any_rank among them
+    Duration lasted{};         ///< until the rank was asked
     bool operator==(const Wait&) const = default;
+};
+/// A time for which a process did not run, as behind a SIGSTOP.
+struct Standstill {
+    Duration lasted{};  ///< 0: it never stood still
+    Duration ago{};     ///< its end
+    bool operator==(const Standstill&) const = default;
 };
 /// What the sender waits for; from the root the question, whose members are not read.
 struct Waiting {
     std::vector<Wait> waits{};  ///< at most waits_max, the oldest; none: it waits for no rank
     Operation operation{};
+    Standstill standstill{};  ///< the last one
     bool operator==(const Waiting&) const = default;
 };
 
@@ -211,6 +225,9 @@ GX_DECL void replace_control_characters(std::string& text);
 
 /// "step 7, bucket 3, operation all-reduce", or that none was reported.
 [[nodiscard]] GX_DECL std::string describe(const Operation& operation);
+
+/// "3.5 s".
+[[nodiscard]] GX_DECL std::string in_seconds(Duration d);
 
 /// Reads messages from the bytes of a connection, in pieces of any size.
 /// Errors: next() returns nothing for ever once the bytes are no message; `problem` is then the

@@ -56,7 +56,8 @@ public:
         std::string host = host_name();
         Duration join_deadline = std::chrono::seconds(60);
         Duration silence = std::chrono::seconds(30);  ///< after which a member or the root is lost
-        /// How long the process may live on without its root; then it exits. max(): for ever.
+        /// How long the process may live on in a run without its root; then it exits. max(): for
+        /// ever.
         Duration outlive_root = Duration::max();
         Operation operation{};  ///< that the rank begins with: what it is working_on() at first
         /// Whether connections stay behind a run that has lost ranks: for regroup(), or part().
@@ -110,7 +111,8 @@ public:
 
     /// Behind a run whose cause is_loss(), when end() has returned: the ranks that are left, by
     /// their ranks until now, and the root's `number`; rank() and ranks() are theirs from then on.
-    /// No members if this rank is left out, or the root is lost or exceeds the timeout `limit`.
+    /// No members if this rank is left out, or the root is lost or exceeds the timeout `limit`: this
+    /// rank is out then, and its connection ends.
     /// The root waits as long for the others; Coordinator documents which ranks go on.
     /// No other call is under way, and there is no on_change() and no on_note().
     [[nodiscard]] Regrouped regroup(std::int64_t number, Duration limit);
@@ -129,10 +131,10 @@ public:
     [[nodiscard]] std::string error_of(int rank);
     /// Rank 0: ranks that have neither left nor gone.
     [[nodiscard]] std::vector<int> running();
-
-    /// Calls `f` on the monitor after each change of cause() or left(), and once before the first.
     /// Rank 0: other ranks whose connections have not ended.
     [[nodiscard]] std::vector<int> connected();
+
+    /// Calls `f` on the monitor after each change of cause() or left(), and once before the first.
     /// Returns when no other call is under way; an empty f ends them.
     void on_change(std::function<void()> f);
     /// Calls `f` on the monitor with each note of another rank, those first that have come before.
@@ -170,9 +172,7 @@ private:
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);
     [[nodiscard]] std::vector<Wait> waits_for();
-    /// The steady clock's, less the time for which this process stood still.
-    [[nodiscard]] Duration now() const;
-    void note_absence(Duration before, Duration asked);
+    void note_standstill(Duration before, Duration asked);
     [[nodiscard]] Duration next_tick() const;
     [[nodiscard]] bool over() const;
     [[nodiscard]] bool keeps_connections() const;
@@ -199,6 +199,7 @@ private:
     bool closing_ = false;
     std::mutex callback_mutex_{};
     std::function<void()> callback_{};
+    int told_ = 0;               ///< changes of the member, to callback_
     std::vector<Note> notes_{};  ///< that on_note() has not had
     std::function<void(int rank, std::span<const std::byte>)> note_callback_{};
     std::thread monitor_{};
@@ -249,6 +250,7 @@ private:
     std::array<int, peers_most> first_{};
     int count_ = 0;                     ///< of `first_`
     std::bitset<ranks_most> others_{};  ///< by rank
+    bool any_other_ = false;            ///< beyond these
 };
 
 }  // namespace gx::coordination

@@ -5,8 +5,8 @@
 #include <string_view>  // addresses
 #include <utility>      // exchange, pair
 
-#include <gx/coordination/coordinator.hpp>  // Duration
-#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/coordination/message.hpp>  // Duration
+#include <gx/core/decl.hpp>             // GX_DECL
 
 namespace gx::coordination {
 

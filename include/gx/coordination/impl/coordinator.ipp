@@ -1,8 +1,7 @@
 // Coordinator: the bodies.
 #pragma once
 
-#include <algorithm>  // all_of, find, mismatch, rotate
-#include <iterator>   // back_inserter
+#include <algorithm>  // all_of, find, mismatch
 #include <sstream>    // options
 #include <utility>    // exchange, pair
 #include <vector>     // options
@@ -90,20 +89,13 @@ inline std::string difference(int rank, const RunTerms& its, const RunTerms& of_
     return "";
 }
 
-inline std::string seconds(Duration d) {
-    std::ostringstream out;
-    out << std::chrono::duration<double>(d).count() << " s";
-    return out.str();
-}
-
 }  // namespace detail::coordinator
 
 GX_DECL Coordinator::Coordinator(Options options, Duration now)
     : options_(std::move(options)),
       begun_(now),
       next_alive_(saturating_sum(now, options_.silence / 4)),
-      ticked_(now),
-      seen_(now),
+      looked_(now),
       seats_(static_cast<std::size_t>(options_.ranks)) {
     GX_EXPECT(options_.ranks > 0, "a run has at least one rank");
 }
@@ -133,7 +125,7 @@ GX_DECL void Coordinator::refuse(int connection, std::string sentence) {
 
 GX_DECL void Coordinator::stop(Cause cause) {
     if (cause_.stopped()) return;
-    inquiry_.reset();
+    graph_.reset();
     cause_ = std::move(cause);
     send_to_all(cause_);
     end_if_all_left();
@@ -224,7 +216,7 @@ GX_DECL void Coordinator::refuse_strangers() {
 // ---- Messages ---------------------------------------------------------------------------
 
 GX_DECL void Coordinator::received(int connection, const Message& message, Duration now) {
-    notice_pause(now);
+    look(now);
     const auto found = connections_.find(connection);
     if (found == connections_.end() || found->second.refused) return;
     const int rank = found->second.rank;
@@ -272,22 +264,12 @@ GX_DECL void Coordinator::heard_from(int rank, const Message& message, Duration 
 GX_DECL void Coordinator::blame(int rank, const Blamed& blamed, Duration now) {
     seat(rank).operation = blamed.operation;
     if (cause_.stopped()) return;
-    if (!inquiry_) {
-        const bool paused = paused_ > Duration::zero() && now - paused_end_ <= patience;
-        inquiry_ = {.begin = now,
-                    .end = saturating_sum(now, patience),
-                    .paused = paused ? paused_ : Duration::zero(),
-                    .paused_end = paused_end_,
-                    .nodes = std::vector<Node>(seats_.size())};
+    if (!graph_) {
+        graph_.emplace(options_.ranks, now);
+        root_is_asked_ = false;
         for (int r = 1; r < options_.ranks; ++r) send(r, Waiting{});
     }
-    Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
-    if (node.blamed == -1) {
-        inquiry_->blamers.push_back(rank);
-        node.blamed = blamed.peer;
-        node.blamed_since = now - blamed.lasted;
-        node.operation = blamed.operation;
-    }
+    graph_->blame(rank, blamed, now);
     judge_if_all_answered(now);
 }
 
@@ -303,230 +285,49 @@ GX_DECL void Coordinator::answer(int rank, const Waiting& waiting, Duration now)
     };
     if (waiting.waits.size() > waits_max || std::ranges::any_of(waiting.waits, too_many))
         return lose(rank, Reason::lost, "it waits more often than a rank can");
-    if (!inquiry_) return;
-    Node& node = inquiry_->nodes[static_cast<std::size_t>(rank)];
-    if (node.answered) return;
-    node.answered = now;
-    if (node.blamed == -1) node.operation = waiting.operation;
-    for (const Wait& wait : waiting.waits) {
-        std::vector<int> named;
-        std::ranges::copy_if(wait.peers, std::back_inserter(named),
-                             [](int peer) { return peer != any_rank; });
-        const bool any = named.size() < wait.peers.size();
-        const Duration since = now - wait.lasted;
-        if (!named.empty()) node.waits.push_back({std::move(named), since});
-        if (any) node.waits.push_back({{any_rank}, since});
-    }
+    if (!graph_) return;
+    graph_->answer(rank, waiting, now);
     judge_if_all_answered(now);
 }
 
 // The root's rank answers at once and is asked last: where another rank has gone on by what the
-// root sent after a pause, the root's answer is later than that send.
+// root sent after a standstill, the root's answer is later than that send.
 GX_DECL void Coordinator::judge_if_all_answered(Duration now) {
     const auto may_answer = [&](int r) {
-        return present(r) && !seat(r).left &&
-               !inquiry_->nodes[static_cast<std::size_t>(r)].answered;
+        return present(r) && !seat(r).left && !graph_->answered(r);
     };
-    if (failed.exit_status == device_lost) seat(rank).device_is_lost = true;
-    for (int r = 1; r < options_.ranks && now < inquiry_->end; ++r)
+    for (int r = 1; r < options_.ranks && now < graph_->end(); ++r)
         if (may_answer(r)) return;
     if (!may_answer(0)) return judge(now);
-    if (!std::exchange(inquiry_->root_is_asked, true)) send(0, Waiting{});
+    if (!std::exchange(root_is_asked_, true)) send(0, Waiting{});
 }
 
 GX_DECL void Coordinator::judge(Duration now) {
-    Inquiry q = std::move(*inquiry_);
-    const auto left = [&](int r) { return seat(r).left; };
-    const auto stays = std::ranges::find_if_not(q.blamers, left);
-    const int by = stays == q.blamers.end() ? q.blamers.front() : *stays;
-    for (int r = 0; r < options_.ranks; ++r) {
-        Node& node = q.nodes[static_cast<std::size_t>(r)];
-        if (left(r)) node.waits.clear();
-        if (!left(r) || r == by) put_in_order(node);
-    }
-    const Search s = search(q, by);
-    const auto pause = verdict_on_pause(q, s);
-    const Verdict v = pause                 ? *pause
-                      : s.end != of_no_rank ? verdict_on_end(q, s, now)
-                                            : verdict_on_cycle(q, s);
-    const Operation& operation = q.nodes[static_cast<std::size_t>(v.observer)].operation;
+    std::vector<WaitsForGraph::Rank> ranks;
+    for (int r = 0; r < options_.ranks; ++r)
+        ranks.push_back({.present = present(r), .left = seat(r).left, .heard = seat(r).heard});
+    const WaitsForGraph::Verdict v = graph_->judge(std::move(ranks), now);
     stop({.reason = Reason::late,
           .rank = v.rank,
           .observer = v.observer,
           .exit_status = 1,
-          .operation = operation,
+          .operation = v.operation,
           .text = name(v.rank) + " timed out: rank " + std::to_string(v.observer) +
-                  " waited for it in " + describe(operation) +
+                  " waited for it in " + describe(v.operation) +
                   ", and nothing came before the deadline" + v.remark});
 }
 
-// The wait by which it blames is the first: of those for that rank, the one that has lasted as long
-// as it said. It stands alone where its answer has none. Then they are in the order of their ages.
-GX_DECL void Coordinator::put_in_order(Node& node) const {
-    std::ranges::stable_sort(node.waits, {}, &Edges::since);
-    if (node.blamed == -1) return;
-    auto met = node.waits.end();
-    const auto off = [&](const Edges& w) {
-        return std::max(w.since, node.blamed_since) - std::min(w.since, node.blamed_since);
-    };
-    for (auto w = node.waits.begin(); w != node.waits.end(); ++w)
-        if (std::ranges::find(w->peers, node.blamed) != w->peers.end())
-            if (met == node.waits.end() || off(*w) < off(*met)) met = w;
-    if (met == node.waits.end()) {
-        node.waits.insert(node.waits.begin(), {{node.blamed}, node.blamed_since});
-    } else {
-        met->since = std::min(met->since, node.blamed_since);
-        const auto peer = std::ranges::find(met->peers, node.blamed);
-        std::rotate(met->peers.begin(), peer, peer + 1);  // of which it knows most
-        std::rotate(node.waits.begin(), met, met + 1);
-    }
-}
-
-// Whether the search goes on behind it.
-GX_DECL bool Coordinator::waits(const Inquiry& q, int rank) const {
-    const Node& node = q.nodes[static_cast<std::size_t>(rank)];
-    return present(rank) && !seat(rank).left && node.answered && !node.waits.empty();
-}
-
-// Breadth first. An edge to any_rank leads to all other ranks, but to those that have left only
-// where nothing else ends the search.
-GX_DECL auto Coordinator::search(const Inquiry& q, int by) const -> Search {
-    Search s{.by = by, .observers = std::vector<int>(seats_.size(), of_no_rank)};
-    std::vector<int> visited{by};
-    std::vector<std::size_t> followed(seats_.size());  // waits of each rank
-    int waits_for_any = of_no_rank;
-    const bool root_can_hold_up = !seat(0).left && !q.root_waited_before_pause();
-    const auto visit = [&](int r, int waiter) {
-        const bool is_new = !s.visited(r);
-    Cause cause{.reason = reason,
-                .rank = rank,
-                .observer = 0,
-                .exit_status = 1,
-                .operation = seat(0).operation,
-                .text = std::move(text)};
-        int& observer = s.observers[static_cast<std::size_t>(r)];
-        if (observer == of_no_rank) observer = waiter;
-        if (!waits(q, r)) s.end = r;
-        else if (is_new) visited.push_back(r);
-    };
-    const auto next_wait = [&](int r) -> const Edges* {
-        const auto& all = q.nodes[static_cast<std::size_t>(r)].waits;
-        const std::size_t next = followed[static_cast<std::size_t>(r)];
-        return next < all.size() ? &all[next] : nullptr;
-    };
-    const auto follow = [&](int waiter) {
-        const Edges* const wait = next_wait(waiter);
-        if (wait == nullptr) return;
-        ++followed[static_cast<std::size_t>(waiter)];
-        const bool for_any = wait->peers.front() == any_rank;
-        const bool for_root = for_any || std::ranges::find(wait->peers, 0) != wait->peers.end();
-        if (waiter != 0 && for_root && root_can_hold_up && q.is_mostly_pause(wait->since))
-            s.held_up = waiter;
-        if (!for_any) {
-            for (std::size_t i = 0; i < wait->peers.size() && s.end == of_no_rank; ++i)
-                visit(wait->peers[i], waiter);
-            return;
-        }
-        if (waits_for_any == of_no_rank) waits_for_any = waiter;
-        for (const bool waiting : {false, true})
-            for (int r = 0; r < options_.ranks && s.end == of_no_rank; ++r)
-                if (r != waiter && !seat(r).left && waits(q, r) == waiting) visit(r, waiter);
-    };
-    const auto oldest = [&] {
-        int found = of_no_rank;
-        for (const int r : visited)
-            if (const Edges* const wait = next_wait(r);
-                wait != nullptr && (found == of_no_rank || wait->since < next_wait(found)->since))
-                found = r;
-        return found;
-    };
-    for (std::size_t at = 0; s.end == of_no_rank;) {
-        const int waiter = at < visited.size() ? visited[at++] : oldest();
-        if (waiter == of_no_rank) break;
-        follow(waiter);
-    }
-    for (int r = 0; r < options_.ranks && waits_for_any != of_no_rank; ++r)
-        if (s.end == of_no_rank && seat(r).left && r != waits_for_any) visit(r, waits_for_any);
-    return s;
-}
-
-GX_DECL auto Coordinator::verdict_on_end(const Inquiry& q, const Search& s, Duration now) const
-    -> Verdict {
-    Verdict v{s.end, s.observers[static_cast<std::size_t>(s.end)]};
-    if (present(s.end) && !seat(s.end).left && !q.nodes[static_cast<std::size_t>(s.end)].answered)
-        v.remark =
-            ", nor anything at all for " + detail::coordinator::seconds(now - seat(s.end).heard);
-    return v;
-}
-
-GX_DECL bool Coordinator::Inquiry::root_waited_before_pause() const {
-    const auto before = [&](const Edges& wait) { return wait.since < paused_end - paused; };
-    return std::ranges::any_of(nodes[0].waits, before);
-}
-// Whether the root stood still for at least half of a wait, as it was when the first deadline was
-// met.
-GX_DECL bool Coordinator::Inquiry::is_mostly_pause(Duration since) const {
-    const Duration both = paused_end - std::max(since, paused_end - paused);
-    return both > Duration::zero() && 2 * both >= begin - since;
-}
-
-GX_DECL auto Coordinator::verdict_on_pause(const Inquiry& q, const Search& s) const
-    -> std::optional<Verdict> {
-    const bool is_cycle = s.end == of_no_rank;
-    const int observer = s.held_up != of_no_rank ? s.held_up : s.observers[0];
-    if (q.paused == Duration::zero() || observer == of_no_rank) return std::nullopt;
-    if (s.held_up == of_no_rank && !is_cycle) return std::nullopt;
-    return Verdict{0, observer,
-                   ". Its process had stood still for " + detail::coordinator::seconds(q.paused) +
-                       (is_cycle ? other_operations(q, s) : "")};
-}
-
-GX_DECL auto Coordinator::verdict_on_cycle(const Inquiry& q, const Search& s) const -> Verdict {
-    const auto node = [&](int r) -> const Node& { return q.nodes[static_cast<std::size_t>(r)]; };
-    const auto observer = [&](int r) { return s.observers[static_cast<std::size_t>(r)]; };
-    const std::string remark = other_operations(q, s);
-    std::vector<std::pair<Duration, int>> answers;
-    for (int r = 0; r < options_.ranks; ++r)
-        if (s.visited(r) && node(r).answered)
-            answers.emplace_back(r == 0 ? q.begin : *node(r).answered, r);
-    std::ranges::sort(answers);
-    if (answers.size() > 1 && paused_end_ <= q.begin) {  // else the root read them late itself
-        const auto [last, rank] = answers.back();
-        if (last - answers[answers.size() - 2].first >= lag && observer(rank) != of_no_rank)
-            return {
-                rank, observer(rank),
-                ". It answered later than the others, as if its process had stood still" + remark};
-    }
-    Verdict v{node(s.by).blamed, s.by, remark};
-    if (v.rank != any_rank) return v;
-    v.rank = s.by == 0 && options_.ranks > 1 ? 1 : 0;
-    for (int r = options_.ranks - 1; r >= 0; --r)
-        if (s.visited(r) && node(r).operation != node(s.by).operation) v.rank = r;
-    return v;
-}
-
-// Of a cycle: what its ranks do, unless that is one operation.
-GX_DECL std::string Coordinator::other_operations(const Inquiry& q, const Search& s) {
-    std::vector<std::pair<std::string, int>> found;  // and the first rank in it
-    for (std::size_t r = 0; r < q.nodes.size(); ++r) {
-        if (!s.visited(static_cast<int>(r))) continue;
-        const std::string operation = describe(q.nodes[r].operation);
-        if (std::ranges::find(found, operation, [](const auto& f) { return f.first; }) ==
-            found.end())
-            found.emplace_back(operation, static_cast<int>(r));
-    }
-    if (found.size() < 2) return "";
-    std::string text = "; ranks wait for each other in different operations: ";
-    for (std::size_t i = 0; i < std::min(found.size(), std::size_t{4}); ++i)
-        text += (i > 0 ? ", rank " : "rank ") + std::to_string(found[i].second) + " in " +
-                found[i].first;
-    return text + ". A reducer must make the same reductions on all of them";
+// Where the root looks too seldom, it can't say of answers which of them came late.
+GX_DECL void Coordinator::look(Duration now) {
+    if (graph_ && now - looked_ > WaitsForGraph::lag / 2) graph_->read_late();
+    looked_ = now;
 }
 
 // ---- Errors, terms, and ranks that leave --------------------------------------------------
 
 GX_DECL void Coordinator::fail(int rank, const Failed& failed) {
     seat(rank).operation = failed.operation;
+    if (failed.exit_status == device_lost) seat(rank).device_is_lost = true;
     std::string& error = seat(rank).error;
     if (error.empty()) error = failed.text;
     // A process's status has 8 bits, and 0 would say that all is well.
@@ -580,7 +381,7 @@ GX_DECL void Coordinator::leave(int rank, Duration now) {
     if (seat(rank).left) return;
     seat(rank).left = true;
     send_to_all(Left{rank});
-    if (inquiry_) judge_if_all_answered(now);
+    if (graph_) judge_if_all_answered(now);
     for (int r = 0; r < options_.ranks; ++r)
         if (seat(r).terms) {  // that rank would wait for ever
             const RunTerms terms = *seat(r).terms;
@@ -597,6 +398,12 @@ GX_DECL void Coordinator::lose(int rank, Reason reason, std::string what) {
                        describe(seat(0).operation);
     if (rank != 0) text += "; its own last report: " + describe(seat(rank).operation);
     const bool first = !cause_.stopped() && !seat(rank).left;
+    Cause cause{.reason = reason,
+                .rank = rank,
+                .observer = 0,
+                .exit_status = 1,
+                .operation = seat(0).operation,
+                .text = std::move(text)};
     if (present(rank)) {
         if (first) send(rank, cause);
         orders_.push_back({.connection = seat(rank).connection, .close = true});
@@ -633,28 +440,22 @@ GX_DECL void Coordinator::closed(int connection, Duration now, bool inside_messa
     regroup_if_all_said(now);
 }
 
-// As behind a SIGSTOP: pulses are missing. There are none before all ranks have come. What was sent
-// meanwhile, answers to an inquiry too, is still to be read.
-GX_DECL void Coordinator::notice_pause(Duration now) {
-    const Duration since = now - std::exchange(seen_, now);
-    if (!joined_ || since <= 2 * pulse) return;
-    paused_ = since, paused_end_ = now;
-    if (inquiry_) inquiry_->end = saturating_sum(inquiry_->end, since);
+GX_DECL void Coordinator::stood_still(Duration for_, Duration now) {
+    begun_ = saturating_sum(begun_, for_);
+    regroup_by_ = saturating_sum(regroup_by_, for_);
+    for (Seat& s : seats_) s.heard = std::min(saturating_sum(s.heard, for_), now);
+    if (graph_) graph_->extend(for_), graph_->read_late();
 }
 
 GX_DECL void Coordinator::tick(Duration now) {
-    notice_pause(now);
-    // It slept itself, as behind a SIGSTOP: what the others sent meanwhile is still to be read.
-    if (now >= saturating_sum(ticked_, options_.silence / 2))
-        for (Seat& s : seats_) s.heard = now;
-    ticked_ = now;
+    look(now);
     if (!joined_ && !cause_.stopped() && now >= saturating_sum(begun_, options_.join_deadline)) {
         std::vector<int> missing;
         for (int r = 0; r < options_.ranks; ++r)
             if (seat(r).connection < 0) missing.push_back(r);
         std::string text = detail::coordinator::list(missing) + " of " +
                            std::to_string(options_.ranks) + " did not come within " +
-                           detail::coordinator::seconds(options_.join_deadline) +
+                           in_seconds(options_.join_deadline) +
                            "; look at their own errors, and at the address that they were given";
         if (!last_refusal_.empty()) text += ". Refused meanwhile: " + last_refusal_;
         stop({.reason = Reason::absent,
@@ -664,11 +465,10 @@ GX_DECL void Coordinator::tick(Duration now) {
               .operation = seat(0).operation,
               .text = std::move(text)});
     }
-    if (inquiry_ && now >= inquiry_->end) judge_if_all_answered(now);
+    if (graph_ && now >= graph_->end()) judge_if_all_answered(now);
     for (int r = 1; r < options_.ranks && !ended_; ++r)
         if (present(r) && now >= saturating_sum(seat(r).heard, options_.silence))
-            lose(r, Reason::silent,
-                 "nothing was heard of it for " + detail::coordinator::seconds(options_.silence));
+            lose(r, Reason::silent, "nothing was heard of it for " + in_seconds(options_.silence));
     regroup_if_all_said(now);
     if (now < next_alive_) return;
     next_alive_ = saturating_sum(now, options_.silence / 4);
@@ -678,8 +478,7 @@ GX_DECL void Coordinator::tick(Duration now) {
 GX_DECL Duration Coordinator::next_tick() const {
     if (ended_) return regroup_by_;
     Duration next = next_alive_;
-    if (inquiry_) next = std::min(next, inquiry_->end);
-    if (joined_ && !cause_.stopped()) next = std::min(next, saturating_sum(seen_, pulse));
+    if (graph_) next = std::min({next, graph_->end(), looked_ + WaitsForGraph::lag / 4});
     if (!joined_ && !cause_.stopped())
         next = std::min(next, saturating_sum(begun_, options_.join_deadline));
     for (int r = 1; r < options_.ranks; ++r)

@@ -83,6 +83,7 @@ GX_DECL void Member::received(const Message& message, Duration now) {
         if (left->rank < 0 || left->rank >= options_.hello.ranks)
             return malformed("a rank has left that is not in this world");
         left_[static_cast<std::size_t>(left->rank)] = 1;
+        ++changes_;
     } else if (const auto* ended = std::get_if<Ended>(&message)) {
         ended_ = true;
         if (ended->exit_status != 0) exit_status_ = ended->exit_status;
@@ -93,7 +94,8 @@ GX_DECL void Member::received(const Message& message, Duration now) {
     } else if (const auto* regrouped = std::get_if<Regrouped>(&message)) {
         regroup(*regrouped, now);
     } else if (std::holds_alternative<Waiting>(message)) {
-        send(Waiting{waits_, operation_});
+        asked_ = true;
+        answer_if_due(now);
     } else if (!std::holds_alternative<Alive>(message)) {
         malformed("it sent a message of kind " + std::to_string(message.index() + 1) +
                   ", which only members send");
@@ -108,6 +110,7 @@ GX_DECL void Member::stop(Cause cause) {
         operation_when_stopped_ = operation_;
     }
     cause_ = std::move(cause);
+    ++changes_;
     if (exit_status_ == 0) exit_status_ = std::max(1, cause_.exit_status);
 }
 
@@ -123,6 +126,8 @@ GX_DECL void Member::regroup(const Regrouped& by, Duration now) {
     next.outgoing_.clear();  // the root knows who it is
     next.regrouped_ = by;
     next.runs_ = runs_ + 1;
+    next.changes_ = changes_ + 1;
+    next.stood_for_ = stood_for_, next.stood_until_ = stood_until_;
     *this = std::move(next);
 }
 
@@ -168,6 +173,7 @@ GX_DECL void Member::tick(Duration now) {
               .text = "rank " + std::to_string(rank()) +
                       " did not hear from rank 0 in time that all ranks have come; look at the "
                       "error of rank 0"});
+    answer_if_due(now);
     if (root_is_silent(now))
         lose_root(Reason::silent, "nothing was heard of it within the limit of silence");
     if (ended_ || now < next_alive_) return;
@@ -178,11 +184,26 @@ GX_DECL void Member::tick(Duration now) {
 GX_DECL Duration Member::next_tick() const {
     if (ended_) return Duration::max();
     Duration next = next_alive_;
+    if (asked_) next = std::min(next, stood_until_ + settling);
     if (cause_.stopped()) return next;
     if (!joined_)
         next = std::min(
             next, saturating_sum(saturating_sum(begun_, options_.join_deadline), options_.silence));
     return std::min(next, saturating_sum(heard_, options_.silence));
+}
+
+GX_DECL void Member::stood_still(Duration for_, Duration now) {
+    begun_ = saturating_sum(begun_, for_);
+    heard_ = std::min(saturating_sum(heard_, for_), now);
+    stood_for_ = for_, stood_until_ = now;
+}
+
+GX_DECL void Member::answer_if_due(Duration now) {
+    const bool is_due = stood_for_ == Duration{} || now >= stood_until_ + settling;
+    if (!asked_ || !is_due) return;
+    asked_ = false;
+    const bool never = stood_for_ == Duration{};
+    send(Waiting{waits_, operation_, {stood_for_, never ? Duration{} : now - stood_until_}});
 }
 
 GX_DECL void Member::note(std::vector<std::byte> bytes) { send(Note{rank(), std::move(bytes)}); }

@@ -3,6 +3,7 @@
 
 #include <array>    // the letters
 #include <cstring>  // memcpy
+#include <sstream>  // in_seconds
 
 #include <gx/coordination/message.hpp>  // the declarations
 #include <gx/core/contract.hpp>         // GX_EXPECT
@@ -34,7 +35,7 @@ public:
         number(o.step);
         number(o.bucket);
     }
-    void duration(std::chrono::nanoseconds d) { number(std::int64_t{d.count()}); }
+    void duration(Duration d) { number(std::int64_t{d.count()}); }
 
     void operator()(const Hello& m) {
         string(m.run_id);
@@ -102,6 +103,8 @@ public:
             for (const int peer : wait.peers) number(peer);
         }
         operation(m.operation);
+        duration(m.standstill.lasted);
+        duration(m.standstill.ago);
     }
 
     std::vector<std::byte> bytes{};
@@ -148,7 +151,7 @@ public:
         number(o.step);
         number(o.bucket);
     }
-    void duration(std::chrono::nanoseconds& d) {
+    void duration(Duration& d) {
         std::int64_t nanoseconds = 0;
         number(nanoseconds);
         if (nanoseconds < 0) good = false;
@@ -236,6 +239,8 @@ public:
             for (std::uint32_t k = 0; k < peers && good; ++k) number(wait.peers.emplace_back());
         }
         operation(m.operation);
+        duration(m.standstill.lasted);
+        duration(m.standstill.ago);
     }
 
     bool good = true;
@@ -279,6 +284,12 @@ GX_DECL std::string describe(const Operation& operation) {
     if (operation.step >= 0) text += "step " + std::to_string(operation.step) + ", ";
     if (operation.bucket >= 0) text += "bucket " + std::to_string(operation.bucket) + ", ";
     return text + "operation " + std::string(operation.what.view());
+}
+
+GX_DECL std::string in_seconds(Duration d) {
+    std::ostringstream out;
+    out << std::chrono::duration<double>(d).count() << " s";
+    return out.str();
 }
 
 GX_DECL void MessageReader::feed(std::span<const std::byte> bytes) {

@@ -25,6 +25,8 @@ namespace detail::session {
 inline constexpr int own = 0;      ///< rank 0's connection inside the root
 inline constexpr int to_root = 1;  ///< of a member
 inline constexpr std::size_t strangers_max = 64;
+/// The monitor looks at the clock as often, to see whether its process stands still.
+inline constexpr Duration pulse = std::chrono::milliseconds(500);
 inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
 
 /// Whether a connection waits that can't be taken now.
@@ -131,9 +133,9 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     if (member_.agreed() >= round) return;
     const Cause& c = member_.cause();
     if (c.reason == Reason::mismatch) throw Error(c.text);
+    if (!c.is_loss()) throw Error(member_.sentence());
     throw LostRank({.rank = rank(), .operation = "comparing the run with that of rank 0"},
                    {c.outcome(), c.rank});
-    if (!c.is_loss()) throw Error(member_.sentence());
 }
 
 GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Duration limit) {
@@ -198,12 +200,8 @@ GX_DECL void Session::leave() {
 
 GX_DECL bool Session::end(Duration limit) {
     std::unique_lock lock(mutex_);
-    const auto done = [&] { return over(); };
-    if (limit >= Duration::max() - steady_now()) {
-        changed_.wait(lock, done);
-        return true;
-    }
-    return changed_.wait_for(lock, limit, done);
+    gx::detail::Patience patience(limit);
+    return gx::detail::sleep_until(changed_, lock, patience, [&] { return over(); });
 }
 
 GX_DECL bool Session::await_end(Duration limit) {
@@ -244,16 +242,22 @@ GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
     if (!keeps_connections()) return {};
     // The root's own member may know a loss, and the coordinator another cause.
     if (coordinator_ && !coordinator_->cause().is_loss()) return {};
-    if (coordinator_) coordinator_->regroup_by(saturating_sum(now(), limit));
+    if (coordinator_) coordinator_->regroup_by(saturating_sum(steady_now(), limit));
     member_.stay(number);
     const int run = runs_;
     wake();
     const auto root_is_gone = [&] { return !coordinator_ && connections_.empty(); };
     const auto done = [&] { return runs_ > run || root_is_gone() || root_lost_.has_value(); };
-    // The root's own limit ends its wait.
-    if (coordinator_ || limit >= Duration::max() - steady_now()) changed_.wait(lock, done);
-    else (void)changed_.wait_for(lock, limit, done);
-    return runs_ > run ? member_.regrouped() : Regrouped{};
+    gx::detail::Patience patience(coordinator_ ? Duration::max()
+                                               : limit);  // the root's ends its wait
+    (void)gx::detail::sleep_until(changed_, lock, patience, done);
+    if (runs_ > run) return member_.regrouped();
+    if (!coordinator_) {  // nor later
+        parted_ = true;
+        connections_.clear();
+        wake();
+    }
+    return {};
 }
 
 // On the monitor, where the member has begun another run.
@@ -264,11 +268,11 @@ GX_DECL void Session::begin_anew() {
     compared_ = 0;
     notes_.clear();
     member_.working_on(options_.operation);
+    if (coordinator_) coordinator_->observe(options_.operation);
 }
 
 GX_DECL void Session::part(Duration limit) {
     std::unique_lock lock(mutex_);
-    if (coordinator_) coordinator_->observe(options_.operation);
     if (std::exchange(parted_, true)) return;
     if (!coordinator_) {
         connections_.clear();
@@ -277,8 +281,8 @@ GX_DECL void Session::part(Duration limit) {
     for (auto& [id, c] : connections_) c.closing = true;
     wake();
     const auto all_gone = [&] { return connections_.empty(); };
-    if (limit >= Duration::max() - steady_now()) changed_.wait(lock, all_gone);
-    else (void)changed_.wait_for(lock, limit, all_gone);
+    gx::detail::Patience patience(limit);
+    (void)gx::detail::sleep_until(changed_, lock, patience, all_gone);
 }
 
 GX_DECL Cause Session::cause() {
@@ -314,18 +318,18 @@ GX_DECL std::vector<int> Session::running() {
     return ranks;
 }
 
-GX_DECL void Session::on_change(std::function<void()> f) {
-    const std::lock_guard lock(callback_mutex_);
-    callback_ = std::move(f);
-    if (callback_) callback_();
-}
-
 GX_DECL std::vector<int> Session::connected() {
     const std::lock_guard lock(mutex_);
     std::vector<int> ranks;
     for (int r = 1; r < options_.ranks; ++r)
         if (!coordinator_->gone(r)) ranks.push_back(r);
     return ranks;
+}
+
+GX_DECL void Session::on_change(std::function<void()> f) {
+    const std::lock_guard lock(callback_mutex_);
+    callback_ = std::move(f);
+    if (callback_) callback_();
 }
 
 GX_DECL void Session::on_note(std::function<void(int, std::span<const std::byte>)> f) {
@@ -356,7 +360,8 @@ GX_DECL void Session::work() {
     std::vector<int> ids;
     for (;;) {
         std::unique_lock lock(mutex_);
-        const Duration time = now();
+        const Duration time = steady_now();
+        if (member_.is_asked()) member_.waits_for(waits_for());
         member_.tick(time);
         if (coordinator_) coordinator_->tick(time);
         else if (!root_lost_ && (gave_up_root() || member_.root_is_silent(time))) root_lost_ = time;
@@ -378,18 +383,20 @@ GX_DECL void Session::work() {
             ids.push_back(id);
         }
         changed_.notify_all();
-        const int timeout = milliseconds_until(saturating_sum(next_tick(), away_));
+        const int timeout = milliseconds_until(next_tick());
+        const int changes = member_.changes();
         lock.unlock();
         {
             const std::lock_guard calling(callback_mutex_);
-            if (callback_) callback_();
+            if (callback_ && changes != told_) callback_();
+            told_ = changes;
             deliver_notes();
         }
         if (last) return;
         const Duration before = steady_now();
         ::poll(polled.data(), polled.size(), timeout);
         lock.lock();
-        if (timeout >= 0) note_absence(before, std::chrono::milliseconds(timeout));
+        if (timeout >= 0) note_standstill(before, std::chrono::milliseconds(timeout));
         std::uint64_t count = 0;
         if (polled[0].revents != 0) [[maybe_unused]]
             const auto n = ::read(wake_.get(), &count, sizeof(count));
@@ -401,17 +408,20 @@ GX_DECL void Session::work() {
     }
 }
 
-GX_DECL Duration Session::now() const { return steady_now() - away_; }
-
 // A process that stood still, in the background of a shell or in a frozen container, has not heard
 // the others meanwhile, who may have stood still too: neither is silent because of that.
-GX_DECL void Session::note_absence(Duration before, Duration asked) {
-    const Duration more = steady_now() - before - asked;
-    if (more > gx::detail::Patience::stood_still) away_ += more;
+GX_DECL void Session::note_standstill(Duration before, Duration asked) {
+    const Duration time = steady_now();
+    const Duration more = time - before - asked;
+    if (more <= gx::detail::Patience::stood_still) return;
+    member_.stood_still(more, time);
+    if (coordinator_) coordinator_->stood_still(more, time);
+    if (root_lost_) *root_lost_ += more;
 }
 
 GX_DECL Duration Session::next_tick() const {
     Duration next = member_.next_tick();
+    if (!member_.ended()) next = std::min(next, steady_now() + detail::session::pulse);
     if (coordinator_) next = std::min(next, coordinator_->next_tick());
     if (listener_ && accept_again_) next = std::min(next, *accept_again_);
     if (root_lost_) next = std::min(next, saturating_sum(*root_lost_, options_.outlive_root));
@@ -427,7 +437,7 @@ GX_DECL bool Session::gave_up_root() const {
 
 GX_DECL void Session::exit_without_root() const {
     if (!root_lost_ || closing_) return;
-    if (now() >= saturating_sum(*root_lost_, options_.outlive_root)) ::_exit(1);
+    if (steady_now() >= saturating_sum(*root_lost_, options_.outlive_root)) ::_exit(1);
 }
 
 // Moves what the state machines want to send, until they want nothing more.
@@ -436,7 +446,7 @@ GX_DECL void Session::move_messages() {
         moved = false;
         for (const Message& m : member_.take()) {
             moved = true;
-            if (coordinator_) coordinator_->received(detail::session::own, m, now());
+            if (coordinator_) coordinator_->received(detail::session::own, m, steady_now());
             else append(detail::session::to_root, m);
         }
         if (!coordinator_) continue;
@@ -475,12 +485,12 @@ GX_DECL void Session::accept_all() {
         connections_[++last_connection_] = {.socket = std::move(socket),
                                             .reader = MessageReader(hello_bytes_max),
                                             .stranger = true};
-        coordinator_->connected(last_connection_, now());
+        coordinator_->connected(last_connection_, steady_now());
     }
     if (!detail::session::none_left(errno)) return;
     coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
                                std::strerror(errno));
-    accept_again_ = saturating_sum(now(), detail::session::accept_pause);
+    accept_again_ = saturating_sum(steady_now(), detail::session::accept_pause);
 }
 
 // Closes the oldest connection that has not said who it is, or that is refused.
@@ -519,7 +529,7 @@ GX_DECL void Session::read(int id) {
         }
         if (c.reader.problem().empty()) continue;
         const std::string problem = c.reader.problem();
-        if (coordinator_) coordinator_->malformed(id, problem, now());
+        if (coordinator_) coordinator_->malformed(id, problem, steady_now());
         else member_.malformed(problem), lose(id, false);
         return;
     }
@@ -528,7 +538,7 @@ GX_DECL void Session::read(int id) {
 GX_DECL void Session::got(int id, const Message& message) {
     if (const auto found = connections_.find(id); found != connections_.end())
         found->second.stranger = false;
-    if (coordinator_) coordinator_->received(id, message, now());
+    if (coordinator_) coordinator_->received(id, message, steady_now());
     else member_got(message);
 }
 GX_DECL void Session::member_got(const Message& message) {
@@ -579,6 +589,7 @@ GX_DECL WaitsFor::~WaitsFor() {
 GX_DECL void WaitsFor::clear() {
     count_ = 0;
     others_.reset();
+    any_other_ = false;
 }
 GX_DECL void WaitsFor::add(int peer) {
     if (peer == -1 || has(peer)) return;
@@ -589,22 +600,22 @@ GX_DECL void WaitsFor::add(int peer) {
 GX_DECL bool WaitsFor::has(int peer) const {
     const auto end = first_.begin() + count_;
     return std::find(first_.begin(), end, peer) != end ||
-    any_other_ = false;
            (peer >= 0 && peer < ranks_most && others_.test(static_cast<std::size_t>(peer)));
 }
 GX_DECL std::vector<int> WaitsFor::peers() const {
     std::vector<int> all(first_.begin(), first_.begin() + count_);
     for (std::size_t r = 0; r < others_.size(); ++r)
         if (others_.test(r)) all.push_back(static_cast<int>(r));
+    if (any_other_) all.push_back(any_rank);
     return all;
 }
 
 GX_DECL void Session::lose(int id, bool inside_message) {
     connections_.erase(id);
-    if (coordinator_) return coordinator_->closed(id, now(), inside_message);
+    if (coordinator_) return coordinator_->closed(id, steady_now(), inside_message);
     if (member_.ended()) return;
     member_.closed(inside_message);
-    root_lost_ = now();
+    root_lost_ = steady_now();
 }
 
 GX_DECL bool Session::write(Connection& c) {
