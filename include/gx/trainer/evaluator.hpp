@@ -20,7 +20,7 @@ namespace gx {
 
 struct EvaluatorOptions {
     int batch = 16;  ///< images that the device computes at once
-    int gpu = 0;     ///< number of the GPU; devices of the host have none
+    int gpu = 0;     ///< number of the GPU, where the device computes on one
 };
 
 /// Whether an Evaluator runs D; stops at the first thing that is missing.
@@ -47,7 +47,8 @@ consteval bool explain_evaluated() {
     }
 }
 
-/// The logits of batches, in Mode::evaluate.
+/// The logits of batches, in Mode::evaluate. A device in the host's memory that computes on a GPU,
+/// as gx::cuda::Staged, is constructed with its number before graph and options.
 /// Threads: one at a time, and any.
 /// Cost:    the weights and a batch of activations, in the device's memory.
 template <class D>
@@ -56,7 +57,7 @@ class Evaluator {
 
 public:
     Evaluator(const Graph& graph, const Weights& weights, const EvaluatorOptions& o)
-        : device_(graph, DeviceOptions{.batch = o.batch}) {
+        : device_(made(graph, o)) {
         device_.update(
             [&](std::span<float> mine) { device_.from_canonical(weights.parameters, mine); });
         std::copy(weights.statistics.begin(), weights.statistics.end(),
@@ -70,6 +71,13 @@ public:
     }
 
 private:
+    static D made(const Graph& graph, const EvaluatorOptions& o) {
+        const DeviceOptions options{.batch = o.batch};
+        if constexpr (std::constructible_from<D, int, const Graph&, DeviceOptions>)
+            return D(o.gpu, graph, options);
+        else return D(graph, options);
+    }
+
     D device_;
 };
 

@@ -23,7 +23,7 @@ namespace gx {
 
 struct PredictorOptions {
     int batch = 16;        ///< images that the device computes at once
-    int gpu = 0;           ///< number of the GPU; devices of the host have none
+    int gpu = 0;           ///< number of the GPU, where the device computes on one
     InputFormat format{};  ///< in place of the file's; parts that are empty are the file's
 };
 

@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <gx/cuda/staged.hpp>
 #include <gx/cuda_testing/gpu_world.hpp>
 #include <gx/model/head.hpp>
 #include <gx/reducer/ring.hpp>
@@ -45,13 +46,14 @@ TEST(Evaluators, LeaveEachRankItsGpu) {
         cuda_testing::expect_clean();
     }
 }
-TEST(Evaluators, EndWithTheErrorOfALostGpu) {
+template <class D>
+void ends_with_the_error_of_a_lost_gpu() {
     const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
     cuda_testing::reset({.check_at_exit = false});
     const std::vector<float> image(16, 0.5f);
     const std::vector<std::int32_t> label(1);
     const std::string error = error_of([&] {
-        Evaluator<HostComputed<Host>> network(g, initial_weights(g, 5), {.gpu = 1});
+        Evaluator<D> network(g, initial_weights(g, 5), {.gpu = 1});
         cuda_testing::lose_device(1);
         (void)network.logits({.images = image, .labels = label, .count = 1});
     });
@@ -59,6 +61,28 @@ TEST(Evaluators, EndWithTheErrorOfALostGpu) {
     int current = -1;
     EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
     EXPECT_EQ(current, 0);
+}
+TEST(Evaluators, EndWithTheErrorOfALostGpu) {
+    ends_with_the_error_of_a_lost_gpu<HostComputed<Host>>();
+    ends_with_the_error_of_a_lost_gpu<cuda::Staged<HostComputed<Host>>>();
+}
+TEST(Evaluators, OfAStagedDeviceLeaveTheThreadItsGpu) {
+    cuda_testing::reset({});
+    const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const Weights weights = initial_weights(g, 5);
+    const std::vector<float> image(16, 0.5f);
+    const std::vector<std::int32_t> label(1);
+    const auto logits = [&](auto device) {
+        Evaluator<typename decltype(device)::type> network(g, weights, {.gpu = 1});
+        return network.logits({.images = image, .labels = label, .count = 1});
+    };
+    EXPECT_EQ(cudaSetDevice(2), cudaSuccess);
+    EXPECT_EQ(logits(std::type_identity<cuda::Staged<HostComputed<Host>>>()),
+              logits(std::type_identity<Host>()));
+    int current = -1;
+    EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+    EXPECT_EQ(current, 2);
+    cuda_testing::expect_clean();
 }
 
 }  // namespace

@@ -206,12 +206,7 @@ TEST(StagedDevice, ComputesWithTheStatisticsThatTheHostHasChanged) {
 TEST(StagedDevice, TakesTheGpuOfItsLocalRank) {
     cuda_testing::reset({});
     const Graph g = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
-    const auto gpu_of = [&](int rank) {
-        const Device device(g, {.batch = 1, .rank = rank});
-        int current = -1;
-        EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
-        return current;
-    };
+    const auto gpu_of = [&](int rank) { return Device(g, {.batch = 1, .rank = rank}).gpu(); };
     EXPECT_EQ(gpu_of(0), 0);
     EXPECT_EQ(gpu_of(3), 3);
     EXPECT_EQ(gpu_of(9), 9 % cuda::device_count());

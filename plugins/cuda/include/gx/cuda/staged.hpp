@@ -33,14 +33,14 @@ namespace gx::cuda {
 /// as it is final, so that buckets are reduced beside the rest of backward. update() copies all
 /// parameters to the GPU.
 ///
-/// GPU:    that of the process's local rank, as its launcher tells it, else that of the rank; taken
-///         modulo the machine's GPUs, so that ranks may share one. Ranks that are threads of one
-///         process that a launcher has started all share its GPU. One that is lost is passed over,
-///         as the ranks that survive it are numbered anew.
+/// GPU:    the one that is given; else that of the process's local rank, as its launcher tells it,
+///         or that of the rank, modulo the machine's GPUs, so that ranks may share one. Ranks that
+///         are threads of one process that a launcher has started all share its GPU. One that is
+///         lost is passed over, as the ranks that survive it are numbered anew.
 /// Order:  the bits are those of D, and of the same run on a world of GPUs.
 /// Errors: as D's and Queue's; gx::Error where there is no GPU. Where queued work is given up,
 ///         LostRank.
-/// Threads: one at a time, which is that of its rank.
+/// Threads: one at a time, which is that of its rank. Its current GPU stays what it was.
 /// Cost:   a step moves a gradient and all parameters over the bus, and waits for its loss; memory
 ///         of the host: the parameters, and pinned twice a gradient. On the GPU: D, a gradient, and
 ///         parameters once more in to_canonical() and from_canonical(). An optimizer runs on one
@@ -55,7 +55,100 @@ public:
     static constexpr bool takes_pixels = TakesPixels<D>;
     static constexpr bool takes_second_labels = TakesSecondLabels<D>;
 
-    Staged(const Graph& graph, DeviceOptions options) : gpu_(gpu_of(options.rank)) {
+    Staged(const Graph& graph, DeviceOptions options)
+        : Staged(gpu_of(options.rank), graph, std::move(options)) {}
+    /// On that GPU.
+    Staged(int gpu, const Graph& graph, DeviceOptions options)
+        : Staged(gpu, graph, std::move(options), Current(gpu)) {}
+    Staged(const Staged&) = delete;
+    Staged& operator=(const Staged&) = delete;
+    ~Staged() {
+        try {
+            current_.emplace(gpu());
+        } catch (const Error&) {  // of a lost GPU, whose memory is gone
+        }
+    }
+
+    [[nodiscard]] int gpu() const { return gpu_.device(); }
+
+    ForwardReport forward(const Batch& batch, Mode mode) {
+        const Current current(gpu());
+        Queue& queue = inner_->queue();
+        inner_->load(batch);
+        queue.copy_in(std::span<const float>(statistics_), inner_->statistics(), {"statistics"});
+        inner_->forward(mode, report_.template view<GpuMemory>());
+        ForwardReport report;
+        queue.copy_out(as_const(report_.template view<GpuMemory>()), std::span(&report, 1),
+                       {"report"});
+        queue.copy_out(as_const(inner_->statistics()), std::span(statistics_), {"statistics"});
+        wait(queue);
+        return report;
+    }
+    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
+        const Current current(gpu());
+        try {
+            queue_backward(scale, gradients);
+            for (const Final& f : finals_) {
+                wait(*copies_, f.event);
+                ready(f.watermark);
+            }
+        } catch (...) {  // nothing is copied to gradients that the caller may end
+            wait(*copies_);
+            throw;
+        }
+    }
+
+    [[nodiscard]] std::span<const float> parameters() const { return parameters_.span(); }
+    [[nodiscard]] std::span<const ParameterSlice> slices() const { return inner_->slices(); }
+    void update(FunctionRef<void(std::span<float>)> change) {
+        change(parameters_.span());
+        const Current current(gpu());
+        inner_->update([&](ViewIn<float, GpuMemory> there) {
+            inner_->queue().copy_in(std::span<const float>(parameters_.span()), there,
+                                    {"parameters"});
+        });
+        wait(inner_->queue());
+    }
+    [[nodiscard]] std::span<float> statistics() { return statistics_; }
+
+    void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
+        const Current current(gpu());
+        Buffer<float> there = on_gpu(mine);
+        inner_->to_canonical(as_const(there.view<GpuMemory>()), canonical);
+    }
+    void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
+        const Current current(gpu());
+        Buffer<float> there = on_gpu(mine);
+        inner_->from_canonical(canonical, there.view<GpuMemory>());
+        inner_->queue().copy_out(as_const(there.view<GpuMemory>()), mine, {"copy out"});
+        wait(inner_->queue());
+    }
+    [[nodiscard]] std::optional<std::string> first_non_finite() const {
+        const Current current(gpu());
+        return inner_->first_non_finite();
+    }
+    /// Of the last forward, until backward. Shapes: (count, classes), row-major.
+    [[nodiscard]] std::vector<float> logits() const
+        requires requires(D& d) { d.logits(); }
+    {
+        const Current current(gpu());
+        return inner_->logits();
+    }
+    [[nodiscard]] std::string warning() const {
+        if constexpr (requires { std::string(inner_->warning()); }) return inner_->warning();
+        else return {};
+    }
+
+private:
+    using Current = DeviceContext::Current;
+
+    /// From where on gradients are final, and when the host has them.
+    struct Final {
+        std::size_t watermark;
+        Event event;
+    };
+
+    Staged(int gpu, const Graph& graph, DeviceOptions options, const Current&) : gpu_(gpu) {
         inner_ = std::make_unique<D>(gpu_, graph, on_host(options));
         elements_ = std::ssize(inner_->parameters());
         parameters_ = AlignedBuffer<float>(elements_);
@@ -75,81 +168,6 @@ public:
                                  {"statistics"});
         wait(inner_->queue());
     }
-    Staged(const Staged&) = delete;
-    Staged& operator=(const Staged&) = delete;
-
-    ForwardReport forward(const Batch& batch, Mode mode) {
-        gpu_.use();
-        Queue& queue = inner_->queue();
-        inner_->load(batch);
-        queue.copy_in(std::span<const float>(statistics_), inner_->statistics(), {"statistics"});
-        inner_->forward(mode, report_.template view<GpuMemory>());
-        ForwardReport report;
-        queue.copy_out(as_const(report_.template view<GpuMemory>()), std::span(&report, 1),
-                       {"report"});
-        queue.copy_out(as_const(inner_->statistics()), std::span(statistics_), {"statistics"});
-        wait(queue);
-        return report;
-    }
-    void backward(float scale, std::span<float> gradients, GradientsReady ready) {
-        gpu_.use();
-        try {
-            queue_backward(scale, gradients);
-            for (const Final& f : finals_) {
-                wait(*copies_, f.event);
-                ready(f.watermark);
-            }
-        } catch (...) {  // nothing is copied to gradients that the caller may end
-            wait(*copies_);
-            throw;
-        }
-    }
-
-    [[nodiscard]] std::span<const float> parameters() const { return parameters_.span(); }
-    [[nodiscard]] std::span<const ParameterSlice> slices() const { return inner_->slices(); }
-    void update(FunctionRef<void(std::span<float>)> change) {
-        gpu_.use();
-        change(parameters_.span());
-        gpu_.use();  // a reducer that owns the update may have let another rank of the thread run
-        inner_->update([&](ViewIn<float, GpuMemory> there) {
-            inner_->queue().copy_in(std::span<const float>(parameters_.span()), there,
-                                    {"parameters"});
-        });
-        wait(inner_->queue());
-    }
-    [[nodiscard]] std::span<float> statistics() { return statistics_; }
-
-    void to_canonical(std::span<const float> mine, std::span<float> canonical) const {
-        Buffer<float> there = on_gpu(mine);
-        inner_->to_canonical(as_const(there.view<GpuMemory>()), canonical);
-    }
-    void from_canonical(std::span<const float> canonical, std::span<float> mine) const {
-        Buffer<float> there = on_gpu(mine);
-        inner_->from_canonical(canonical, there.view<GpuMemory>());
-        inner_->queue().copy_out(as_const(there.view<GpuMemory>()), mine, {"copy out"});
-        wait(inner_->queue());
-    }
-    [[nodiscard]] std::optional<std::string> first_non_finite() const {
-        return inner_->first_non_finite();
-    }
-    /// Of the last forward, until backward. Shapes: (count, classes), row-major.
-    [[nodiscard]] std::vector<float> logits() const
-        requires requires(D& d) { d.logits(); }
-    {
-        return inner_->logits();
-    }
-    [[nodiscard]] std::string warning() const {
-        if constexpr (requires { std::string(inner_->warning()); }) return inner_->warning();
-        else return {};
-    }
-
-private:
-    /// From where on gradients are final, and when the host has them.
-    struct Final {
-        std::size_t watermark;
-        Event event;
-    };
-
     void queue_backward(float scale, std::span<float> gradients) {
         const auto all = gradients_.template view<GpuMemory>();
         inner_->queue().copy_in(std::span<const float>(&scale, 1),
@@ -173,8 +191,8 @@ private:
         for (int tried = 1;; ++tried) {
             const int gpu = (local.value_or(rank) + tried - 1) % gpus;
             try {
-                DeviceContext(gpu).use();
-                return gpu;
+                const Current current(gpu);
+                return DeviceContext(gpu).device();
             } catch (const DeviceLost&) {
                 if (tried == gpus) throw;
             }
@@ -190,7 +208,6 @@ private:
         return v;
     }
     Buffer<float> on_gpu(std::span<const float> values) const {
-        gpu_.use();
         Buffer<float> there(&gpu_.memory(), std::ssize(values), "copy");
         inner_->queue().copy_in(values, there.view<GpuMemory>(), {"copy in"});
         wait(inner_->queue());
@@ -202,6 +219,7 @@ private:
             throw LostRank({.operation = "waiting for the device"}, d);
     }
 
+    std::optional<Current> current_{};  ///< while what follows ends
     mutable DeviceContext gpu_;
     std::int64_t elements_ = 0;
     AlignedBuffer<float> parameters_{};
