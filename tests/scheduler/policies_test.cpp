@@ -12,6 +12,9 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -100,6 +103,16 @@ TEST(Schedulers, TellEveryBadOptionAtOnce) {
         told.emplace_back(sentence);
     ASSERT_EQ(told.size(), 5u);
     EXPECT_EQ(told[0], "Warmup: climb_steps must be above 0; without a climb, use Next on its own");
+    const auto of_lines = [](std::vector<PiecewiseLinear::Point> points) {
+        const Findings found = check_options<Warmup<PiecewiseLinear>>(
+            {.climb_steps = 5, .next = {.points = std::move(points), .steps_per_epoch = 10}});
+        return std::string(found.first());
+    };
+    EXPECT_EQ(
+        of_lines({{0, 0}, {5, 1}}),
+        "Warmup: the schedule that follows begins at rate 0, so that the climb does not rise; "
+        "let it begin at its peak, or leave Warmup out");
+    EXPECT_EQ(of_lines({{0, 0.1f}, {5, 1}}), "");
     EXPECT_EQ(told[1], "LinearScaling: reference_batch must be above 0");
     EXPECT_EQ(told[2], "LinearScaling: global_batch must be above 0");
     EXPECT_EQ(told[3], "Poly: peak_rate must be above 0 and finite");

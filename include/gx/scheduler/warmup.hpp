@@ -43,10 +43,14 @@ public:
     }
 
     static constexpr Findings check(const Options& o) {
-        return Findings{}
+        Findings found;
+        found
             .expect(o.climb_steps > 0,
                     "Warmup: climb_steps must be above 0; without a climb, use Next on its own")
             .append(check_options<Next>(o.next));
+        return found.expect(!found.empty() || Next(o.next).rate(0) > 0,
+                            "Warmup: the schedule that follows begins at rate 0, so that the climb "
+                            "does not rise; let it begin at its peak, or leave Warmup out");
     }
 
     [[nodiscard]] constexpr float rate(Step t) const {
