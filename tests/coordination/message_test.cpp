@@ -175,7 +175,7 @@ TEST(Message, AnotherVersionIsNamedWithBoth) {
 }
 TEST(Message, ARefusalOfAnotherVersionCanBeRead) {
     auto bytes = encode(Refused{"too old"});
-    bytes[4] = std::byte{7};
+    bytes[4] = std::byte{protocol_version + 1};
     MessageReader reader;
     reader.feed(bytes);
     EXPECT_EQ(reader.next(), Message(Refused{"too old"}));
