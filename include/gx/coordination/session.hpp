@@ -172,12 +172,13 @@ private:
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);
     [[nodiscard]] std::vector<Wait> waits_for();
-    void note_standstill(Duration before, Duration asked);
+    Duration look(Duration asked);
     [[nodiscard]] Duration next_tick() const;
     [[nodiscard]] bool over() const;
     [[nodiscard]] bool keeps_connections() const;
     [[nodiscard]] bool all_closing() const;
     void begin_anew();
+    void hang_up();
 
     Options options_;
     std::string host_{};
@@ -196,6 +197,7 @@ private:
     int runs_ = 1;         ///< that this has begun
     bool parted_ = false;  ///< connections do not stay any more
     std::optional<Duration> root_lost_{};
+    Duration looked_{};  ///< when the monitor looked at the clock last
     bool closing_ = false;
     std::mutex callback_mutex_{};
     std::function<void()> callback_{};

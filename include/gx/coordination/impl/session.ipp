@@ -95,6 +95,7 @@ GX_DECL Session::Session(Options options, Descriptor to_root)
 
 GX_DECL void Session::start() {
     working_on(options_.operation);
+    looked_ = steady_now();
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
     try {
@@ -252,11 +253,8 @@ GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
                                                : limit);  // the root's ends its wait
     (void)gx::detail::sleep_until(changed_, lock, patience, done);
     if (runs_ > run) return member_.regrouped();
-    if (!coordinator_) {  // nor later
-        parted_ = true;
-        connections_.clear();
-        wake();
-    }
+    parted_ = true;  // nor later
+    if (!coordinator_) hang_up();
     return {};
 }
 
@@ -271,13 +269,17 @@ GX_DECL void Session::begin_anew() {
     if (coordinator_) coordinator_->observe(options_.operation);
 }
 
+// A socket stays open while the monitor polls it.
+GX_DECL void Session::hang_up() {
+    for (const auto& [id, c] : connections_) ::shutdown(c.socket.get(), SHUT_RDWR);
+    connections_.clear();
+    wake();
+}
+
 GX_DECL void Session::part(Duration limit) {
     std::unique_lock lock(mutex_);
     if (std::exchange(parted_, true)) return;
-    if (!coordinator_) {
-        connections_.clear();
-        return wake();  // the monitor, whose poll holds the socket open
-    }
+    if (!coordinator_) return hang_up();
     for (auto& [id, c] : connections_) c.closing = true;
     wake();
     const auto all_gone = [&] { return connections_.empty(); };
@@ -360,7 +362,7 @@ GX_DECL void Session::work() {
     std::vector<int> ids;
     for (;;) {
         std::unique_lock lock(mutex_);
-        const Duration time = steady_now();
+        const Duration time = look(Duration::zero());
         if (member_.is_asked()) member_.waits_for(waits_for());
         member_.tick(time);
         if (coordinator_) coordinator_->tick(time);
@@ -393,10 +395,9 @@ GX_DECL void Session::work() {
             deliver_notes();
         }
         if (last) return;
-        const Duration before = steady_now();
         ::poll(polled.data(), polled.size(), timeout);
         lock.lock();
-        if (timeout >= 0) note_standstill(before, std::chrono::milliseconds(timeout));
+        look(timeout >= 0 ? std::chrono::milliseconds(timeout) : Duration::max());
         std::uint64_t count = 0;
         if (polled[0].revents != 0) [[maybe_unused]]
             const auto n = ::read(wake_.get(), &count, sizeof(count));
@@ -410,13 +411,15 @@ GX_DECL void Session::work() {
 
 // A process that stood still, in the background of a shell or in a frozen container, has not heard
 // the others meanwhile, who may have stood still too: neither is silent because of that.
-GX_DECL void Session::note_standstill(Duration before, Duration asked) {
+// At the clock; the last look was at most `asked` ago where it ran all the time.
+GX_DECL Duration Session::look(Duration asked) {
     const Duration time = steady_now();
-    const Duration more = time - before - asked;
-    if (more <= gx::detail::Patience::stood_still) return;
+    const Duration more = time - std::exchange(looked_, time) - asked;
+    if (more <= gx::detail::Patience::stood_still) return time;
     member_.stood_still(more, time);
     if (coordinator_) coordinator_->stood_still(more, time);
     if (root_lost_) *root_lost_ += more;
+    return time;
 }
 
 GX_DECL Duration Session::next_tick() const {
