@@ -10,77 +10,23 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <fstream>
-#include <functional>  // identity
-#include <future>      // a change that is waited for
+#include <future>  // a change that is waited for
 #include <memory>
-#include <optional>
-#include <ranges>  // iota
 #include <thread>  // ranks
 
 #include <gx/coordination/node_memory.hpp>  // NodeMemory
 #include <gx/core/error.hpp>                // Error, LostRank
 
+#include <coordination/sessions.hpp>  // Sessions, Member1
 #include <support/files.hpp>          // Folder
 #include <support/stood_still.hpp>    // after_standstill
 #include <testing/processes_run.hpp>  // WithProcesses, error_of_run
 
 namespace {
 
+using namespace testing_support;
 using namespace gx::coordination;
 using namespace std::chrono_literals;
-using testing_support::error_of_run;
-using testing_support::Folder;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
-
-Session::Options options(int rank, int ranks) {
-    return {.run_id = "run", .rank = rank, .ranks = ranks, .host = "h", .silence = Duration::max()};
-}
-/// Both ends of the connections of all ranks to rank 0, by rank.
-struct Ends {
-    explicit Ends(int ranks) : of_root(static_cast<std::size_t>(ranks)), of_others(of_root.size()) {
-        for (std::size_t r = 1; r < of_root.size(); ++r)
-            std::tie(of_root[r], of_others[r]) = socket_pair();
-    }
-    std::unique_ptr<Session> session(int rank, Session::Options o) {
-        if (rank == 0) return std::make_unique<Session>(std::move(o), std::move(of_root));
-        return std::make_unique<Session>(std::move(o),
-                                         std::move(of_others[static_cast<std::size_t>(rank)]));
-    }
-    void close() { of_root.clear(), of_others.clear(); }
-
-    std::vector<Descriptor> of_root, of_others;
-};
-/// Sessions of one process, joined by pairs of sockets.
-struct Sessions {
-    explicit Sessions(int ranks, void (*change)(Session::Options&) = [](Session::Options&) {}) {
-        Ends ends(ranks);
-        for (int r = 0; r < ranks; ++r) {
-            auto o = options(r, ranks);
-            change(o);
-            all.push_back(ends.session(r, o));
-        }
-    }
-    Session& operator[](std::size_t r) { return *all[r]; }
-    std::vector<std::unique_ptr<Session>> all;
-};
-/// Waits until `holds()`, which becomes true by what the session hears.
-template <class F>
-void await(Session& session, F holds) {
-    std::promise<void> done;
-    bool told = false;
-    session.on_change([&] {
-        if (!told && holds()) told = true, done.set_value();
-    });
-    done.get_future().wait();
-    session.on_change({});
-}
-Cause cause_of(Session& session) {
-    await(session, [&] { return session.cause().stopped(); });
-    return session.cause();
-}
 
 // ---- Rendezvous ------------------------------------------------------------------------
 TEST(Session, JoinsOverGivenSockets) {
@@ -425,96 +371,6 @@ TEST(Session, AnErrorReachesAllAndItsStatusIsEverybodys) {
     EXPECT_TRUE(s[0].running().empty());
 }
 /// Rank 1 waits in several threads, and some of the waits end.
-TEST(Session, SaysAllThatTheThreadsOfARankWaitFor) {
-    Sessions s(4);
-    for (std::size_t r = 0; r < 4; ++r) s[r].join();
-    const WaitsFor zero(s[0], 1);
-    const WaitsFor first(s[1], std::array{2, 0}, std::identity{});
-    const auto ended = std::make_unique<WaitsFor>(s[1], 3);
-    std::make_unique<WaitsFor>(s[1], 3).reset();
-    auto inner = std::make_unique<WaitsFor>(s[1], 3);
-    WaitsFor last(s[1], 0);
-    inner.reset();
-    ended->now(-1);
-    last.now(0);
-    auto older = std::make_unique<WaitsFor>(s[1], 3), newer = std::make_unique<WaitsFor>(s[1], 3);
-    newer.reset();
-    older.reset();
-    s[0].blame(1);
-    const Cause cause = cause_of(s[2]);
-    EXPECT_EQ(cause.rank, 2) << cause.text;
-    EXPECT_EQ(cause.observer, 1);
-}
-/// An older wait, as of a gather on another thread, is for rank 2 as well, which computes.
-TEST(Session, TheSearchFollowsTheWaitThatMetItsDeadline) {
-    Sessions s(4);
-    for (auto& session : s.all) session->join();
-    const WaitsFor older(s[0], std::array{1, 2}, std::identity{});
-    std::this_thread::sleep_for(300ms);
-    const WaitsFor of_one(s[1], 3), met(s[0], 1);
-    s[0].blame(1, &met);
-    const Cause cause = cause_of(s[2]);
-    EXPECT_EQ(cause.rank, 3) << cause.text;
-    EXPECT_EQ(cause.observer, 1);
-}
-/// Rank 2 computes, and none waits for it.
-TEST(Session, SaysEachOfManyThatAWaitIsFor) {
-    constexpr int ranks = WaitsFor::peers_most + 4, stuck = ranks - 1;
-    Sessions s(ranks);
-    for (std::size_t r = 0; r < ranks; ++r) s[r].join();
-    WaitsFor one(s[1], 2);
-    one.now(std::views::iota(3, ranks), std::identity{});
-    std::vector<std::unique_ptr<WaitsFor>> others;
-    for (int r = 3; r < stuck; ++r)
-        others.push_back(std::make_unique<WaitsFor>(s[std::size_t(r)], 0));
-    const WaitsFor zero(s[0], 1);
-    s[0].blame(1);
-    EXPECT_EQ(cause_of(s[0]).rank, stuck);
-}
-/// A session of rank 1; the test is its root.
-struct Member1 {
-    explicit Member1(int ranks) {
-        auto [here, there] = socket_pair();
-        root = std::move(here);
-        session.emplace(options(1, ranks), std::move(there));
-    }
-    /// The next message of a kind.
-    template <class M>
-    M next() {
-        for (std::array<std::byte, 4096> bytes;;) {
-            while (const auto m = reader.next())
-                if (const auto* wanted = std::get_if<M>(&*m)) return *wanted;
-            const auto n = ::recv(root.get(), bytes.data(), bytes.size(), 0);
-            if (n <= 0) return {};
-            reader.feed(std::span(bytes).first(static_cast<std::size_t>(n)));
-        }
-    }
-    std::vector<Wait> waits() {
-        const auto question = encode(Waiting{});
-        EXPECT_EQ(::send(root.get(), question.data(), question.size(), 0), std::ssize(question));
-        return next<Waiting>().waits;
-    }
-    Descriptor root;
-    MessageReader reader;
-    std::optional<Session> session;
-};
-TEST(Session, SaysHowLongEachWaitHasLasted) {
-    Member1 m(4);
-    WaitsFor older(*m.session, 2);
-    const WaitsFor none(*m.session, -1);
-    std::this_thread::sleep_for(20ms);
-    const WaitsFor newer(*m.session, std::array{3, 0, 3}, std::identity{});
-    older.now(0);
-    const auto waits = m.waits();
-    ASSERT_EQ(waits.size(), 2u);
-    EXPECT_EQ(waits[0].peers, (std::vector{3, 0}));
-    EXPECT_EQ(waits[1].peers, std::vector{0}) << "it goes on";
-    EXPECT_GE(waits[1].lasted, waits[0].lasted + 20ms);
-    m.session->blame(0);
-    EXPECT_GE(m.next<Blamed>().lasted, waits[1].lasted) << "by the oldest for that rank";
-    m.session->blame(2);
-    EXPECT_EQ(m.next<Blamed>().lasted, 0ns) << "no wait is for it";
-}
 /// As where rank 0 leaves as soon as its own gather is over.
 TEST(Session, AGatherIsWholeWhereItsNotesCameBeforeTheCause) {
     auto bytes = encode(Note{0, {std::byte{'0'}}});
@@ -529,114 +385,6 @@ TEST(Session, AGatherIsWholeWhereItsNotesCameBeforeTheCause) {
         ASSERT_NO_THROW(all = m.session->gather("1")) << "in repetition " << i;
         EXPECT_EQ(all, (std::vector<std::string>{"0", "1"}));
     }
-}
-TEST(Session, SaysThatAGatherIsForAllThatAreMissing) {
-    Member1 m(4);
-    std::jthread rank([&] { EXPECT_THROW((void)m.session->gather("1"), gx::Error); });
-    std::vector<Wait> waits;
-    while (waits.empty()) waits = m.waits();
-    EXPECT_EQ(waits[0].peers, (std::vector{0, 2, 3}));
-    const auto note = encode(Note{2, {}});
-    EXPECT_EQ(::send(m.root.get(), note.data(), note.size(), 0), std::ssize(note));
-    while (waits.empty() || waits[0].peers.size() == 3) waits = m.waits();
-    EXPECT_EQ(waits[0].peers, (std::vector{0, 3}));
-    m.root = {};  // the loss of rank 0
-}
-TEST(Session, SaysThatAComparisonIsForTheRoot) {
-    Member1 m(4);
-    std::jthread rank([&] { EXPECT_THROW(m.session->compare({}), gx::Error); });
-    std::vector<Wait> waits;
-    while (waits.empty()) waits = m.waits();
-    EXPECT_EQ(waits[0].peers, std::vector{0});
-    m.root = {};
-}
-/// Whether rank 2 is named, for which the observer waits. Ranks get some time to begin their waits,
-/// more of it in each attempt.
-template <class Scenario>
-bool names_rank_2(int observer, Scenario scenario) {
-    for (auto time = 100ms; time < 10s; time *= 4) {
-        const Cause cause = scenario(time);
-        if (cause.rank == 2 && cause.observer == observer) return true;
-    }
-    return false;
-}
-/// Ranks 0 and 1 compare their runs. Rank 2 does not.
-TEST(Session, SaysThatTheRootComparesWithAll) {
-    EXPECT_TRUE(names_rank_2(0, [](auto time) {
-        Sessions s(3);
-        for (std::size_t r = 0; r < 3; ++r) s[r].join();
-        const std::jthread zero([&] { EXPECT_THROW(s[0].compare({}), gx::Error); });
-        std::this_thread::sleep_for(time);
-        s[1].blame(0);
-        return cause_of(s[1]);
-    }));
-}
-/// Memory of all ranks, which are sessions of one process.
-struct Memories {
-    explicit Memories(Sessions& s) : all(s.all.size()) {
-        std::vector<std::jthread> ranks;
-        for (std::size_t r = 0; r < all.size(); ++r)
-            ranks.emplace_back([&, r] { s[r].join(), all[r] = NodeMemory::join(s[r], 60s); });
-    }
-    std::vector<std::unique_ptr<NodeMemory>> all;
-};
-/// Rank 0 waits for rank 1, which waits for all in shared memory. Rank 2 does not come.
-TEST(NodeMemory, SaysThatAMeetingIsForAllThatHaveNotCome) {
-    EXPECT_TRUE(names_rank_2(1, [](auto time) {
-        Sessions s(3);
-        const Memories m(s);
-        const WaitsFor zero(s[0], 1);
-        const std::jthread one([&] {
-            std::byte own[8]{};
-            EXPECT_FALSE(m.all[1]->share(s[1], 60s, 0, own, [](auto) {}, {}).complete());
-        });
-        std::this_thread::sleep_for(time);
-        s[0].blame(1);
-        return cause_of(s[0]);
-    }));
-}
-/// All come, and rank 2 works without end: on its own part, or as the last on all.
-TEST(NodeMemory, SaysThatAMeetingIsForThoseThatWork) {
-    for (const bool by_last : {false, true})
-        EXPECT_TRUE(names_rank_2(1, [&](auto time) {
-            Sessions s(3);
-            const Memories m(s);
-            std::vector<std::jthread> ranks;
-            for (const std::size_t r : {0u, 1u, 2u}) {
-                ranks.emplace_back([&, r] {
-                    std::byte own[8]{};
-                    const auto work = [&](auto) {
-                        while (r == 2 && !s[2].cause().stopped()) std::this_thread::sleep_for(1ms);
-                    };
-                    (void)m.all[r]->share(s[r], 60s, 0, own, work, {}, by_last);
-                });
-                std::this_thread::sleep_for(time);
-            }
-            s[0].blame(1);
-            return cause_of(s[0]);
-        })) << by_last;
-}
-TEST(Session, AWaitForRanksBeyondThoseThatItHoldsIsOneForAny) {
-    constexpr int first = WaitsFor::ranks_most, ranks = first + WaitsFor::peers_most + 1;
-    Member1 m(ranks);
-    std::vector<int> peers;
-    for (int r = ranks - 1; r >= 0; r -= r > first ? 1 : first / 2) peers.push_back(r);
-    const WaitsFor wait(*m.session, peers, std::identity{});
-    const auto waits = m.waits();
-    ASSERT_EQ(waits.size(), 1u);
-    std::vector<int> expected(peers.begin(), peers.begin() + WaitsFor::peers_most);
-    for (const int peer : {0, first / 2, any_rank}) expected.push_back(peer);
-    EXPECT_EQ(waits[0].peers, expected);
-}
-TEST(Session, OfTooManyWaitsTheOldestAreSaid) {
-    Member1 m(2);
-    const WaitsFor oldest(*m.session, any_rank);
-    std::vector<std::unique_ptr<WaitsFor>> others;
-    for (std::size_t i = 0; i < waits_max; ++i)
-        others.push_back(std::make_unique<WaitsFor>(*m.session, 0));
-    const auto waits = m.waits();
-    ASSERT_EQ(waits.size(), waits_max);
-    EXPECT_EQ(waits.back().peers, std::vector{any_rank});
 }
 TEST(Session, ASessionThatEndsEarlyIsALostRank) {
     Sessions s(3);
@@ -694,122 +442,6 @@ TEST(Session, AHalfMessageAndThenTheEndIsSaid) {
     root.join();
     raw.close();
     EXPECT_TRUE(has(cause_of(root).text, "its connection ended inside a message"));
-}
-
-// ---- Another run ---------------------------------------------------------------------------
-
-/// Calls f(rank) for these ranks, each on a thread of its own.
-void each(const std::vector<std::size_t>& ranks, auto f) {
-    std::vector<std::jthread> threads;
-    for (const std::size_t r : ranks) threads.emplace_back([&f, r] { f(r); });
-}
-Sessions that_regroup(int ranks) {
-    Sessions s(ranks, [](Session::Options& o) {
-        o.regroups = true;
-        o.operation = {"its first operation"};
-    });
-    for (auto& session : s.all) session->join();
-    return s;
-}
-void expect_ended(Session& session, Duration limit = 60s) {
-    (void)session.await_cause();
-    session.leave();
-    EXPECT_TRUE(session.end(limit));
-}
-TEST(Session, GoesOnWithTheRanksThatAreLeft) {
-    Sessions s = that_regroup(4);
-    s[2].note({std::byte{1}});  // that nobody hears
-    s.all[1].reset();
-    each({0, 2, 3}, [&](std::size_t r) {
-        expect_ended(s[r]);
-        const Regrouped left = s[r].regroup(r == 0 ? 5 : 6, 60s);
-        EXPECT_EQ(left, (Regrouped{5, {0, 2, 3}}));
-        EXPECT_EQ(s[r].rank(), r == 0 ? 0 : int(r) - 1);
-        EXPECT_EQ(s[r].ranks(), 3);
-        EXPECT_EQ(s[r].join().ranks(), 3);
-        EXPECT_EQ(s[r].gather(std::to_string(r)), (std::vector<std::string>{"0", "2", "3"}));
-        s[r].compare({.composition = "T", .ranks = 3});
-    });
-    s.all[2].reset();  // and once more
-    each({0, 3}, [&](std::size_t r) {
-        expect_ended(s[r]);
-        EXPECT_EQ(s[r].cause().rank, 1);
-        EXPECT_TRUE(has(s[r].cause().text, "noticed by rank 0 in operation its first operation"))
-            << s[r].cause().text;
-        EXPECT_EQ(s[r].regroup(0, 60s).members, (std::vector{0, 2}));
-        EXPECT_EQ(s[r].join().ranks(), 2);
-        s[r].leave();
-        EXPECT_TRUE(s[r].end(60s));
-        EXPECT_EQ(s[r].regroup(0, 60s).members, std::vector<int>()) << "no rank was lost";
-    });
-}
-TEST(Session, LeavesOutWhoIsLate) {
-    Sessions s = that_regroup(4);
-    s[1].blame(3);
-    for (auto& session : s.all) (void)session->await_cause();
-    each({0, 1}, [&](std::size_t r) {
-        s[r].leave();
-        if (r == 0) {
-            EXPECT_FALSE(s[0].end(0s)) << "ranks 2 and 3 have not left";
-            s[0].end_now();
-        }
-        EXPECT_TRUE(s[r].end(60s));
-        EXPECT_EQ(s[r].regroup(0, r == 0 ? 300ms : Duration(60s)).members, (std::vector{0, 1}));
-    });
-    each({2, 3}, [&](std::size_t r) {
-        s[r].leave();
-        EXPECT_TRUE(s[r].end(60s));
-        EXPECT_TRUE(s[r].regroup(0, 60s).members.empty());
-    });
-}
-TEST(Session, AMemberThatHasGivenUpIsLeftOut) {
-    Sessions s = that_regroup(4);
-    s.all[3].reset();
-    each({0, 1, 2}, [&](std::size_t r) { expect_ended(s[r]); });
-    EXPECT_TRUE(s[1].regroup(0, 1ms).members.empty()) << "the root has not come";
-    while (s[0].connected() != std::vector{2}) std::this_thread::yield();
-    each({0, 2}, [&](std::size_t r) {
-        EXPECT_EQ(s[r].regroup(0, Duration::max()).members, (std::vector{0, 2}));
-    });
-    EXPECT_EQ(s[1].rank(), 1);
-    EXPECT_EQ(s[1].cause().rank, 3) << "nor does another run begin";
-}
-TEST(Session, DoesNotGoOnWithoutItsRoot) {
-    for (const bool says_so : {false, true}) {
-        Sessions s = that_regroup(3);
-        s.all[2].reset();
-        std::promise<void> tried;
-        each({0, 1}, [&](std::size_t r) {
-            expect_ended(s[r]);
-            if (r == 1) {
-                EXPECT_TRUE(s[1].regroup(0, says_so ? Duration(60s) : 100ms).members.empty());
-                tried.set_value();
-            } else if (says_so) {
-                s[0].part(60s);
-            } else {
-                tried.get_future().wait();
-            }
-        });
-    }
-}
-TEST(Session, WithoutTheOptionConnectionsEndWithTheRun) {
-    Sessions s(3);
-    for (auto& session : s.all) session->join();
-    s.all[2].reset();
-    each({0, 1}, [&](std::size_t r) {
-        expect_ended(s[r]);
-        EXPECT_TRUE(s[r].regroup(0, 60s).members.empty());
-    });
-}
-
-TEST(Session, PartingEndsTheConnectionAtOnce) {
-    Sessions s(2, [](Session::Options& o) { o.regroups = true; });
-    for (auto& session : s.all) session->join();
-    s[1].fail("its device is lost", device_lost);
-    for (auto& session : s.all) (void)session->await_cause(), session->leave();
-    for (auto& session : s.all) EXPECT_TRUE(session->end(60s));
-    s[1].part(1s);  // its session lives on
-    EXPECT_EQ(s[0].regroup(1, Duration::max()).members, std::vector{0});
 }
 
 // ---- Processes -----------------------------------------------------------------------------

@@ -10,6 +10,8 @@
 #include <gx/coordination/coordinator.hpp>
 #include <gx/coordination/member.hpp>
 
+#include <coordination/text.hpp>  // has
+
 namespace testing_support {
 
 namespace co = gx::coordination;
@@ -165,9 +167,5 @@ public:
 private:
     Options options_;
 };
-
-inline bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != text.npos;
-}
 
 }  // namespace testing_support
