@@ -258,5 +258,12 @@ TEST(Message, OperationsAsWords) {
     EXPECT_EQ(describe({"collect gradient", 7}), "step 7, operation collect gradient");
     EXPECT_EQ(describe({}), "no operation reported yet");
 }
+TEST(Message, TimesAsWords) {
+    using namespace std::chrono_literals;
+    EXPECT_EQ(in_seconds(60s), "60 s");
+    EXPECT_EQ(in_seconds(1149063210ns), "1.15 s");
+    EXPECT_EQ(in_seconds(12345600ms), "12345.6 s");
+    EXPECT_EQ(in_seconds(1ms), "0.001 s");
+}
 
 }  // namespace

@@ -226,7 +226,7 @@ GX_DECL void replace_control_characters(std::string& text);
 /// "step 7, bucket 3, operation all-reduce", or that none was reported.
 [[nodiscard]] GX_DECL std::string describe(const Operation& operation);
 
-/// "3.5 s".
+/// "3.5 s", of a second and more to two places.
 [[nodiscard]] GX_DECL std::string in_seconds(Duration d);
 
 /// Reads messages from the bytes of a connection, in pieces of any size.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>    // the letters
+#include <cmath>    // round
 #include <cstring>  // memcpy
 #include <sstream>  // in_seconds
 
@@ -287,8 +288,9 @@ GX_DECL std::string describe(const Operation& operation) {
 }
 
 GX_DECL std::string in_seconds(Duration d) {
+    const double seconds = std::chrono::duration<double>(d).count();
     std::ostringstream out;
-    out << std::chrono::duration<double>(d).count() << " s";
+    out << (seconds < 1 ? seconds : std::round(100 * seconds) / 100) << " s";
     return out.str();
 }
 
