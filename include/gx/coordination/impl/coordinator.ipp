@@ -444,7 +444,7 @@ GX_DECL void Coordinator::stood_still(Duration for_, Duration now) {
     begun_ = saturating_sum(begun_, for_);
     regroup_by_ = saturating_sum(regroup_by_, for_);
     for (Seat& s : seats_) s.heard = std::min(saturating_sum(s.heard, for_), now);
-    if (graph_) graph_->extend(for_), graph_->read_late();
+    if (graph_) graph_->extend(for_);
 }
 
 GX_DECL void Coordinator::tick(Duration now) {
