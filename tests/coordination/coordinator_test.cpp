@@ -636,6 +636,24 @@ TEST(Coordinator, RanksThatAreGoneOrLateAreLeftOut) {
     EXPECT_EQ(w.at(2).runs(), 1);
     EXPECT_TRUE(w.end(2).closed_below);
 }
+TEST(Coordinator, ARootThatStoodStillHearsWhoStaysBeforeItGoesOn) {
+    Wire w = after_a_loss();
+    w.root.regroup_by(w.now + 5s);
+    w.at(0).stay(0);
+    w.settle();
+    w.pass(4500ms);
+    w.now += 60s;
+    w.root.stood_still(60s, w.now);
+    w.root.tick(w.now);
+    w.pass(900ms);
+    w.settle();
+    EXPECT_EQ(w.at(0).runs(), 1) << "it has 1 s at least";
+    w.at(1).stay(0);
+    w.settle();
+    w.pass(100ms);
+    w.settle();
+    EXPECT_EQ(w.at(0).regrouped(), (co::Regrouped{0, {0, 1}}));
+}
 TEST(Coordinator, ARankThatIsLostBeforeItJoinsAgainIsLostInTheNextRun) {
     Wire w = after_a_loss();
     for (const int r : {0, 1, 2}) w.at(r).stay(0);

@@ -474,6 +474,15 @@ TEST(LateRank, OfACycleHasStoodStillAlone) {
     w.at(1).blame(0);
     w.settle();
     EXPECT_EQ(w.at(0).cause().rank, 1) << "for the longest; and rank 0 while rank 1 did too";
+    Wire v(3);
+    v.join();
+    v.pass(10s);
+    for (int r = 0; r < 3; ++r) v.at(r).stood_still(r == 0 ? 4s : 2500ms, v.now);
+    for (int r = 0; r < 3; ++r) v.waits(r, {(r + 2) % 3});
+    v.at(2).blame(1);
+    v.settle();
+    EXPECT_EQ(v.at(0).cause().rank, 1) << "rank 0 stood still alone for less than half of it";
+    EXPECT_TRUE(v.at(0).cause().text.ends_with("deadline")) << v.at(0).cause().text;
 }
 /// Rank `still` stood still for 3 s. It then sends what others wait for, and waits for rank 2, which
 /// computes.

@@ -108,6 +108,15 @@ TEST(Member, ASilentRootIsLost) {
     EXPECT_EQ(m.cause().reason, Reason::silent);
     EXPECT_EQ(m.cause().rank, 0);
 }
+TEST(Member, ARootIsNotSilentWhileThisProcessStoodStill) {
+    Member m = joined();
+    m.received(co::Alive{}, 5s);
+    m.stood_still(10s, 20s);
+    m.tick(23s - 1ns);
+    EXPECT_FALSE(m.cause().stopped()) << "it was heard 5 s before";
+    m.tick(23s);
+    EXPECT_EQ(m.cause().reason, Reason::silent);
+}
 TEST(Member, ASilentRootIsNoticedBehindAnotherCauseToo) {
     Member m = joined();
     m.received(co::Cause{.reason = Reason::lost, .rank = 2, .text = "rank 2 is lost"}, 5s);

@@ -325,13 +325,6 @@ TEST(Session, DifferentTermsThrowOnAllRanks) {
     }
 }
 
-TEST(Session, AComparisonEndsWithTheErrorOfAnotherRank) {
-    Sessions s(2);
-    for (auto& session : s.all) session->join();
-    s[1].fail("out of paper");
-    EXPECT_TRUE(has(error_of_run([&] { s[0].compare({}); }), "out of paper"));
-}
-
 // ---- Causes and ends -----------------------------------------------------------------------
 TEST(Session, TellsOfChangesAlone) {
     Sessions s(3);

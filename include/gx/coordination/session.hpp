@@ -44,7 +44,7 @@ class WaitsFor;
 ///
 /// Threads: safe, but for construction and destruction. `on_change` is called by the monitor.
 /// Errors:  join() and compare() throw gx::Error with the cause's sentence, compare() LostRank
-///          where a rank is lost. All others return; a cause is a value.
+///          where a rank is lost or threw. All others return; a cause is a value.
 ///          A session that is destroyed before end() is a lost rank to the others.
 /// Cost:    one thread; one connection a member; working_on() one short lock and 80 bytes.
 class Session {

@@ -73,6 +73,9 @@ private:
 /// brackets; "" of any other socket.
 [[nodiscard]] GX_DECL std::string host_of(const Descriptor& connection);
 
+/// Whether accept() failed with this errno for a connection that waits and can't be taken.
+[[nodiscard]] GX_DECL bool no_descriptor_is_left(int error);
+
 /// The name of this machine.
 [[nodiscard]] GX_DECL std::string host_name();
 

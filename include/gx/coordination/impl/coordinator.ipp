@@ -442,7 +442,8 @@ GX_DECL void Coordinator::closed(int connection, Duration now, bool inside_messa
 
 GX_DECL void Coordinator::stood_still(Duration for_, Duration now) {
     begun_ = saturating_sum(begun_, for_);
-    regroup_by_ = saturating_sum(regroup_by_, for_);
+    if (regroup_by_ < Duration::max())  // what the others have said meanwhile is still to be read
+        regroup_by_ = std::max(saturating_sum(regroup_by_, for_), now + WaitsForGraph::patience);
     for (Seat& s : seats_) s.heard = std::min(saturating_sum(s.heard, for_), now);
     if (graph_) graph_->extend(for_);
 }

@@ -83,13 +83,16 @@ inline bool read_greeting(Stranger& s) {
 
 /// Takes the connections of all ranks above `rank`. `key`: what they greet with.
 inline void accept_others(Session& session, Listener& listener, std::uint64_t key,
-                          std::vector<Descriptor>& sockets, Duration end) {
+                          std::vector<Descriptor>& sockets, Duration limit) {
     const auto missing = [&] {
         for (int r = session.rank() + 1; r < session.ranks(); ++r)
             if (!sockets[static_cast<std::size_t>(r)]) return r;
         return -1;
     };
     constexpr Duration pause = std::chrono::milliseconds(50);  // between looks at the cause
+    gx::detail::Patience patience(limit);
+    std::string problem = "let the hosts of a run reach each other at all ports";
+    Duration accept_again{};
     std::vector<Stranger> strangers;
     const auto greeted = [&](Stranger& s) {
         if (read_greeting(s)) return steady_now() >= s.end;
@@ -101,21 +104,31 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
     };
     while (missing() >= 0) {
         if (session.cause().stopped()) throw Error(session.sentence());
-        if (steady_now() >= end)
+        if (patience.ended())
             throw Error("rank " + std::to_string(missing()) + " did not connect to rank " +
-                        std::to_string(session.rank()) + " at " + listener.address() +
-                        ": let the hosts of a run reach each other at all ports");
-        std::vector<pollfd> polled{{.fd = listener.get(), .events = POLLIN, .revents = 0}};
+                        std::to_string(session.rank()) + " at " + listener.address() + ": " +
+                        problem);
+        std::vector<pollfd> polled;
+        const bool accepts = steady_now() >= accept_again;
+        if (accepts) polled.push_back({.fd = listener.get(), .events = POLLIN, .revents = 0});
         for (const Stranger& s : strangers)
             polled.push_back({.fd = s.socket.get(), .events = POLLIN, .revents = 0});
-        const Duration look = std::min(end, saturating_sum(steady_now(), pause));
+        const Duration look =
+            std::min(steady_now() + pause, patience.next_look().time_since_epoch());
         (void)::poll(polled.data(), polled.size(), milliseconds_until(look));
-        while (Descriptor socket = listener.accept())
+        while (Descriptor socket = accepts ? listener.accept() : Descriptor()) {
             strangers.push_back({.socket = std::move(socket),
                                  .end = saturating_sum(steady_now(), std::chrono::seconds(5))});
+            if (strangers.size() <= static_cast<std::size_t>(session.ranks()) + strangers_max)
+                continue;
+            std::erase_if(strangers, greeted);  // the oldest may be known by now
+            if (strangers.size() > strangers_max) strangers.erase(strangers.begin());
+        }
+        if (accepts && no_descriptor_is_left(errno)) {
+            problem = std::string("a connection can't be accepted: ") + std::strerror(errno);
+            accept_again = steady_now() + pause;
+        }
         std::erase_if(strangers, greeted);
-        if (strangers.size() > static_cast<std::size_t>(session.ranks()) + strangers_max)
-            strangers.erase(strangers.begin());
     }
 }
 
@@ -127,15 +140,17 @@ inline void be_patient(int socket) {
 }
 
 /// A connection to rank `to`, unless the run stops meanwhile.
-inline Descriptor connect_rank(Session& session, int to, const std::string& address, Duration end) {
+inline Descriptor connect_rank(Session& session, int to, const std::string& address,
+                               Duration limit) {
+    gx::detail::Patience patience(limit);
     for (;;) {
-        const Duration look =  // at the cause
-            std::min(end, saturating_sum(steady_now(), std::chrono::milliseconds(500)));
+        const Duration look = std::chrono::milliseconds(500);  // at the cause
+        const Duration end = steady_now() + std::min(look, limit);
         try {
-            return connect_to(address, look - steady_now());
+            return connect_to(address, std::min(look, limit));
         } catch (const Error& e) {
             if (session.cause().stopped()) throw Error(session.sentence());
-            if (steady_now() >= look && look < end) continue;
+            if (steady_now() >= end && !patience.ended()) continue;
             throw Error("rank " + std::to_string(session.rank()) + " did not reach rank " +
                         std::to_string(to) + ": " + e.what() +
                         ". Let the hosts of a run reach each other at all ports");
@@ -147,7 +162,6 @@ inline Descriptor connect_rank(Session& session, int to, const std::string& addr
 
 GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string& host,
                                             Duration limit) {
-    const Duration end = saturating_sum(steady_now(), limit);
     Listener listener("tcp:" + listening_host(host) + ":0");
     const std::string& bound = listener.address();
     const std::uint64_t key = std::random_device{}();
@@ -159,13 +173,13 @@ GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string&
         const std::string& one = all[static_cast<std::size_t>(r)];
         const std::size_t space = one.find(' ');
         Descriptor& socket = sockets[static_cast<std::size_t>(r)];
-        socket = detail::mesh::connect_rank(session, r, one.substr(0, space), end);
+        socket = detail::mesh::connect_rank(session, r, one.substr(0, space), limit);
         const detail::mesh::Greeting greeting{std::stoull(one.substr(space + 1)), session.rank()};
         if (::send(socket.get(), &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
             throw Error("rank " + std::to_string(r) + " has closed its connection to rank " +
                         std::to_string(session.rank()));
     }
-    detail::mesh::accept_others(session, listener, key, sockets, end);
+    detail::mesh::accept_others(session, listener, key, sockets, limit);
     for (const Descriptor& socket : sockets)
         if (socket) detail::mesh::be_patient(socket.get());
     return sockets;

@@ -155,7 +155,8 @@ public:
     void duration(Duration& d) {
         std::int64_t nanoseconds = 0;
         number(nanoseconds);
-        if (nanoseconds < 0) good = false;
+        constexpr Duration longest = std::chrono::hours(100 * 365 * 24);  // sums of two fit
+        if (nanoseconds < 0 || nanoseconds > longest.count()) good = false;
         d = std::chrono::nanoseconds(nanoseconds);
     }
 

@@ -26,13 +26,8 @@ inline constexpr int own = 0;      ///< rank 0's connection inside the root
 inline constexpr int to_root = 1;  ///< of a member
 inline constexpr std::size_t strangers_max = 64;
 /// The monitor looks at the clock as often, to see whether its process stands still.
-inline constexpr Duration pulse = std::chrono::milliseconds(500);
+inline constexpr Duration pulse = std::chrono::milliseconds(100);
 inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
-
-/// Whether a connection waits that can't be taken now.
-inline bool none_left(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-}
 
 inline Member::Options member_options(int rank, int ranks, int local_rank, std::string run_id,
                                       std::string host, Duration join, Duration silence) {
@@ -134,7 +129,6 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     if (member_.agreed() >= round) return;
     const Cause& c = member_.cause();
     if (c.reason == Reason::mismatch) throw Error(c.text);
-    if (!c.is_loss()) throw Error(member_.sentence());
     throw LostRank({.rank = rank(), .operation = "comparing the run with that of rank 0"},
                    {c.outcome(), c.rank});
 }
@@ -424,11 +418,11 @@ GX_DECL Duration Session::look(Duration asked) {
 
 GX_DECL Duration Session::next_tick() const {
     Duration next = member_.next_tick();
-    if (!member_.ended()) next = std::min(next, steady_now() + detail::session::pulse);
     if (coordinator_) next = std::min(next, coordinator_->next_tick());
     if (listener_ && accept_again_) next = std::min(next, *accept_again_);
     if (root_lost_) next = std::min(next, saturating_sum(*root_lost_, options_.outlive_root));
-    return next;
+    const bool is_timed = !member_.ended() || next < Duration::max();
+    return is_timed ? std::min(next, steady_now() + detail::session::pulse) : next;
 }
 
 // Whether the root is lost though its connection has not ended.
@@ -490,7 +484,7 @@ GX_DECL void Session::accept_all() {
                                             .stranger = true};
         coordinator_->connected(last_connection_, steady_now());
     }
-    if (!detail::session::none_left(errno)) return;
+    if (!no_descriptor_is_left(errno)) return;
     coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
                                std::strerror(errno));
     accept_again_ = saturating_sum(steady_now(), detail::session::accept_pause);

@@ -17,8 +17,9 @@
 #include <cstring>    // strerror
 #include <memory>     // addrinfo
 
-#include <gx/coordination/socket.hpp>  // the declarations
-#include <gx/core/error.hpp>           // Error
+#include <gx/coordination/socket.hpp>   // the declarations
+#include <gx/core/detail/patience.hpp>  // Patience
+#include <gx/core/error.hpp>            // Error
 
 namespace gx::coordination {
 
@@ -210,14 +211,21 @@ GX_DECL Descriptor Listener::accept() {
     return s;
 }
 
+GX_DECL bool no_descriptor_is_left(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     const auto parsed = detail::socket::parse(address);
-    const Duration end = saturating_sum(steady_now(), limit);
+    gx::detail::Patience patience(limit);
     for (int pause = 1;; pause = std::min(2 * pause, 200)) {
+        constexpr Duration attempt =
+            std::chrono::milliseconds(800);  // so that standstills are seen
+        const Duration end = saturating_sum(steady_now(), std::min(attempt, limit));
         if (Descriptor s = detail::socket::try_connect(address, parsed, end)) return s;
         const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
                              errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
-        if (!not_yet || steady_now() >= end) detail::socket::fail(address, "can't be reached");
+        if (!not_yet || patience.ended()) detail::socket::fail(address, "can't be reached");
         ::poll(nullptr, 0, pause);
     }
 }

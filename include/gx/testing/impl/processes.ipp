@@ -14,9 +14,10 @@
 #include <cstring>    // memcpy, strerror
 #include <iostream>   // cout
 
-#include <gx/core/error.hpp>         // Error, LostRank, DeviceLost
-#include <gx/testing/processes.hpp>  // Forked
-#include <gx/threads/threads.hpp>    // placement_of
+#include <gx/core/detail/patience.hpp>  // Patience
+#include <gx/core/error.hpp>            // Error, LostRank, DeviceLost
+#include <gx/testing/processes.hpp>     // Forked
+#include <gx/threads/threads.hpp>       // placement_of
 
 namespace gx::testing::detail::processes {
 
@@ -68,14 +69,13 @@ struct Packet {
     std::vector<std::int64_t> numbers{};  ///< none: the other end is gone, or late
     std::vector<Descriptor> descriptors{};
 };
-/// Waits for a packet until `end`. `ranks`: at most as many numbers and descriptors, and two.
-inline Packet read_from(const Descriptor& line, int ranks, Duration end) {
-    for (;;) {
+/// Waits for a packet. `ranks`: at most as many numbers and descriptors, and two.
+inline Packet read_from(const Descriptor& line, int ranks, gx::detail::Patience& patience) {
+    for (bool ready = false; !ready;) {
         pollfd p{.fd = line.get(), .events = POLLIN, .revents = 0};
-        const int ready = ::poll(&p, 1, coordination::milliseconds_until(end));
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready <= 0) return {};
-        break;
+        const Duration look = patience.next_look().time_since_epoch();
+        ready = ::poll(&p, 1, coordination::milliseconds_until(look)) > 0;
+        if (!ready && patience.ended()) return {};
     }
     const auto most = static_cast<std::size_t>(ranks) + 2;
     std::vector<std::int64_t> numbers(most);
@@ -217,9 +217,9 @@ GX_DECL std::map<int, std::string> Forked::reap(bool ends_well) {
     std::map<int, std::string> deaths;
     first_.reset();  // of a run that did not begin
     for (const auto& [rank, child] : children_) (void)::shutdown(child.line.get(), SHUT_WR);
-    const Duration end = saturating_sum(steady_now(), deadline_);
+    gx::detail::Patience patience(deadline_);
     for (auto& [rank, child] : std::exchange(children_, {})) {
-        while (!read_from(child.line, placement_.ranks(), end).numbers.empty()) {
+        while (!read_from(child.line, placement_.ranks(), patience).numbers.empty()) {
         }
         pollfd p{.fd = child.line.get(), .events = 0, .revents = 0};
         if (::poll(&p, 1, 0) == 0) ::kill(child.process, SIGKILL);  // it has not hung up
@@ -304,7 +304,8 @@ GX_DECL auto Forked::hand_out() -> Sockets {
 
 GX_DECL auto Forked::receive() -> Sockets {
     const int ranks = placement_.ranks();
-    Packet packet = read_from(line_, ranks, Duration::max());
+    gx::detail::Patience endless(Duration::max());
+    Packet packet = read_from(line_, ranks, endless);
     const std::size_t first = session_ ? 0 : 1;
     if (packet.numbers.size() != 1 ||
         packet.descriptors.size() + 1 != static_cast<std::size_t>(ranks) + first)
