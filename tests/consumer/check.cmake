@@ -30,13 +30,22 @@ foreach(export IN LISTS exports)
   endif()
 endforeach()
 
-# A component that nobody has must be said so, not passed over.
-file(WRITE ${place}/absent/CMakeLists.txt
-     "cmake_minimum_required(VERSION 3.25)\nproject(absent LANGUAGES CXX)\n"
-     "find_package(gx REQUIRED COMPONENTS nonsense)\n")
-execute_process(COMMAND ${CMAKE_COMMAND} -S ${place}/absent -B ${place}/absent/build -G Ninja
-                        -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix
-                OUTPUT_QUIET ERROR_VARIABLE text RESULT_VARIABLE status)
-if(status EQUAL 0 OR NOT text MATCHES "nonsense")
-  message(FATAL_ERROR "a component 'nonsense' was accepted: ${text}")
+# What is missing must be said, not passed over.
+function(must_refuse component sentence)
+  file(WRITE ${place}/absent/CMakeLists.txt
+       "cmake_minimum_required(VERSION 3.25)\nproject(absent LANGUAGES CXX)\n"
+       "find_package(gx REQUIRED COMPONENTS ${component})\n")
+  execute_process(COMMAND ${CMAKE_COMMAND} --fresh -S ${place}/absent -B ${place}/absent/build
+                          -G Ninja -D CMAKE_CXX_COMPILER=${COMPILER}
+                          -D CMAKE_PREFIX_PATH=${place}/prefix ${ARGN}
+                  OUTPUT_QUIET ERROR_VARIABLE text RESULT_VARIABLE status)
+  string(REGEX REPLACE "[ \n]+" " " text "${text}")
+  if(status EQUAL 0 OR NOT text MATCHES "${sentence}")
+    message(FATAL_ERROR "component '${component}' without ${ARGN}: ${text}")
+  endif()
+endfunction()
+must_refuse(nonsense "no component 'nonsense'")
+if(EXISTS ${place}/prefix/lib/cmake/gx/gx-nccl-targets.cmake)
+  must_refuse(nccl "component 'nccl' needs nccl.h, which is not found"
+              -D GX_NCCL_INCLUDE_DIR=)  # not looked for then
 endif()
