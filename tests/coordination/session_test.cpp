@@ -125,6 +125,15 @@ TEST(Session, AGatherNamesARankThatIsLate) {
     EXPECT_EQ(s[1].await_cause().reason, Reason::late);
     EXPECT_EQ(s[1].cause().rank, 1);
 }
+TEST(Session, AGatherNamesARankThatHasReturnedWithout) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    s[2].leave();
+    std::jthread other(
+        [&] { EXPECT_TRUE(has(error_of_run([&] { (void)s[1].gather("1"); }), "2")); });
+    EXPECT_TRUE(has(error_of_run([&] { (void)s[0].gather("0"); }), "rank 2 (host h"));
+    EXPECT_EQ(s[0].cause().rank, 2);
+}
 TEST(Session, NotesReachAllOthersInOrder) {
     Sessions s(3);
     for (auto& session : s.all) session->join();

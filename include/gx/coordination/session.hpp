@@ -85,7 +85,8 @@ public:
     /// Compares with the terms of rank 0; every rank calls it equally often.
     void compare(const RunTerms& terms);
     /// What each rank gives, by rank; every rank calls it equally often, once all have joined.
-    /// Errors: gx::Error with the cause's sentence; a rank that gives nothing for `limit` is late.
+    /// Errors: gx::Error with the cause's sentence; late is a rank that gives nothing for `limit`, or
+    ///         whose function has returned without.
     [[nodiscard]] std::vector<std::string> gather(const std::string& mine,
                                                   Duration limit = Duration::max());
     /// Sends `bytes` to all other ranks: to their gather(), or once they have none any more to

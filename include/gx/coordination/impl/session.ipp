@@ -156,9 +156,17 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
         return std::ranges::find(has, char(false));
     };
     const auto over = [&] { return missing() == has.end() || member_.cause().stopped(); };
+    const auto has_left = [&] {  // without giving anything: its notes have come before
+        for (int r = 0; r < ranks(); ++r)
+            if (!has[static_cast<std::size_t>(r)] && member_.left(r)) return r;
+        return -1;
+    };
     gx::detail::Patience patience(limit);
-    if (!gx::detail::sleep_until(changed_, lock, patience, over))
-        blame_locked(static_cast<int>(missing() - has.begin()), &waits);
+    (void)gx::detail::sleep_until(changed_, lock, patience,
+                                  [&] { return over() || has_left() >= 0; });
+    if (!over())
+        blame_locked(has_left() >= 0 ? has_left() : static_cast<int>(missing() - has.begin()),
+                     &waits);
     changed_.wait(lock, over);
     if (missing() != has.end()) throw Error(member_.sentence());
     return all;

@@ -279,8 +279,8 @@ GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_S
                     coordination::describe(operation()) +
                     ": MPI_Iallreduce met a bucket of another length. All ranks must reduce the "
                     "same buckets in one order; gx's own reducers, such as Ring, name both ranks");
-    const Moment end = std::chrono::steady_clock::now() + detail::transport::patience_with_cause;
-    for (Backoff backoff; !stopped_ && std::chrono::steady_clock::now() < end;) backoff.pause();
+    Patience patience(detail::transport::patience_with_cause);
+    for (Backoff backoff; !stopped_ && !patience.ended();) backoff.pause();
     if (!stopped_) expect(code, "MPI_Testany");
 }
 
