@@ -479,7 +479,7 @@ GX_DECL void Coordinator::tick(Duration now) {
 GX_DECL Duration Coordinator::next_tick() const {
     if (ended_) return regroup_by_;
     Duration next = next_alive_;
-    if (graph_) next = std::min({next, graph_->end(), looked_ + WaitsForGraph::lag / 4});
+    if (graph_) next = std::min(next, looked_ + WaitsForGraph::lag / 4);
     if (!joined_ && !cause_.stopped())
         next = std::min(next, saturating_sum(begun_, options_.join_deadline));
     for (int r = 1; r < options_.ranks; ++r)
