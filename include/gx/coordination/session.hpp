@@ -85,8 +85,8 @@ public:
     /// Compares with the terms of rank 0; every rank calls it equally often.
     void compare(const RunTerms& terms);
     /// What each rank gives, by rank; every rank calls it equally often, once all have joined.
-    /// Errors: gx::Error with the cause's sentence; late is a rank that gives nothing for `limit`, or
-    ///         whose function has returned without.
+    /// Errors: gx::Error with the cause's sentence; late is a rank that gives nothing for `limit`,
+    ///         or whose function has returned without.
     [[nodiscard]] std::vector<std::string> gather(const std::string& mine,
                                                   Duration limit = Duration::max());
     /// Sends `bytes` to all other ranks: to their gather(), or once they have none any more to
@@ -112,8 +112,8 @@ public:
 
     /// Behind a run whose cause is_loss(), when end() has returned: the ranks that are left, by
     /// their ranks until now, and the root's `number`; rank() and ranks() are theirs from then on.
-    /// No members if this rank is left out, or the root is lost or exceeds the timeout `limit`: this
-    /// rank is out then, and its connection ends.
+    /// No members if this rank is left out, or the root is lost or exceeds the timeout `limit`:
+    /// this rank is out then, and its connection ends.
     /// The root waits as long for the others; Coordinator documents which ranks go on.
     /// No other call is under way, and there is no on_change() and no on_note().
     [[nodiscard]] Regrouped regroup(std::int64_t number, Duration limit);

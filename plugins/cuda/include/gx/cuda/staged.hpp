@@ -8,6 +8,7 @@
 #include <optional>  // first_non_finite
 #include <span>      // the host's memory
 #include <string>    // names of layers
+#include <utility>   // move
 #include <vector>    // copies of the host
 
 #include <gx/coordination/launch.hpp>    // local_rank_from

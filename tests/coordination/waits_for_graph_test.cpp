@@ -1,5 +1,5 @@
 // Which rank a coordinator names where a wait was too long.
-#include <gx/coordination/coordinator.hpp>
+#include <gx/coordination/waits_for_graph.hpp>
 
 #include <gtest/gtest.h>
 
@@ -348,8 +348,8 @@ TEST(LateRank, OfACollectiveHasLeftOnlyIfAllOthersWait) {
         EXPECT_EQ(w.at(0).cause().observer, 2);
     }
 }
-/// Ranks 1 and 2 wait for each other. Rank 3, for which none waits, answers late, or rank 0 or 3 has
-/// stood still.
+/// Ranks 1 and 2 wait for each other. Rank 3, for which none waits, answers late, or rank 0 or 3
+/// has stood still.
 TEST(LateRank, OfACycleIsOneThatTheBlamerWaitsFor) {
     for (const int other : {0, 3})
         for (const bool waits : {false, true})
@@ -484,8 +484,8 @@ TEST(LateRank, OfACycleHasStoodStillAlone) {
     EXPECT_EQ(v.at(0).cause().rank, 1) << "rank 0 stood still alone for less than half of it";
     EXPECT_TRUE(v.at(0).cause().text.ends_with("deadline")) << v.at(0).cause().text;
 }
-/// Rank `still` stood still for 3 s. It then sends what others wait for, and waits for rank 2, which
-/// computes.
+/// Rank `still` stood still for 3 s. It then sends what others wait for, and waits for rank 2,
+/// which computes.
 struct AfterAStandstill {
     int still = 0;
     co::Duration blamed = 1s;        ///< the wait of rank 1, when it sends its Blamed
