@@ -8,9 +8,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -488,20 +490,14 @@ TEST_F(ForkedProcesses, AChildThatIsStoppedBehindTheRunIsKilledAlone) {
     const std::string error = error_of_run([&] {
         world.in_each_process([&](auto& here) {
             const int me = here.first_local_rank();
-            here.run([&](auto& rank) {
-                int x = 0;
-                auto& link = rank.transport();
-                if (me == 2) {
-                    std::thread([] {
-                        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-                        raise(SIGSTOP);
-                    }).detach();
-                    (void)link.wait(link.send(0, 0, out(x)));
-                } else if (me == 0) {
-                    (void)link.wait(link.receive(2, 0, in(x)));
-                    std::this_thread::sleep_for(
-                        std::chrono::milliseconds(300));  // until rank 2 stands still
-                }
+            here.run([&](auto&) {
+                siginfo_t stopped{};
+                if (me == 0) (void)::waitid(P_ALL, 0, &stopped, WSTOPPED | WNOWAIT);
+                if (me != 2) return;
+                std::thread([] {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it has returned
+                    raise(SIGSTOP);
+                }).detach();
             });
             char c = 'x';
             if (me == 0) (void)!::write(goes_on[1], &c, 1);
