@@ -33,7 +33,7 @@ struct Order {
 ///     the end      once every rank has sent Leaving, or is gone: Ended
 ///     a late rank  once a rank blames another one, all are asked for their waits, the root behind
 ///                  the others: where one of them has gone on by what the root sent, the root's
-///                  answer is later than that. The WaitsForGraph says who is late
+///                  answer is later than that. The WaitsForGraph names the one at fault
 ///     regrouping   after a loss, where rank 0 goes on: once every other rank has sent Staying, is
 ///                  gone, or is late: to those that have Regrouped, and a Welcome to the next run,
 ///                  whose ranks they are, in the order of their ranks. A rank that others have
@@ -69,7 +69,7 @@ public:
     void closed(int connection, Duration now, bool inside_message = false);
     /// Notices what is late by now.
     void tick(Duration now);
-    /// The root's process stood still `for_`, until now: deadlines are as much later. What came
+    /// The root's process was suspended `for_`, until now: deadlines are as much later. What came
     /// meanwhile is still to be read.
     void stood_still(Duration for_, Duration now);
     /// When tick() has something to do next; max(): never.

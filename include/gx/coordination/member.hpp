@@ -28,8 +28,8 @@ public:
         Duration silence = std::chrono::seconds(30);        ///< max(): silence is not detected
     };
 
-    /// A process that has just stood still says as much later what it waits for, so that waits can
-    /// end before for which all has come.
+    /// Delay of the answer of a process that was suspended until just now: waits end first whose
+    /// messages have come meanwhile.
     static constexpr Duration settling = std::chrono::milliseconds(100);
 
     /// Queues the Hello to the root.
@@ -64,7 +64,7 @@ public:
     void closed(bool inside_message = false);
     /// Notices what is late by now.
     void tick(Duration now);
-    /// This process stood still `for_`, until now: deadlines are as much later.
+    /// This process was suspended `for_`, until now: deadlines are as much later.
     void stood_still(Duration for_, Duration now);
     /// When tick() has something to do next; max(): never.
     [[nodiscard]] Duration next_tick() const;

@@ -200,7 +200,7 @@ struct Wait {
     Duration lasted{};         ///< until the rank was asked
     bool operator==(const Wait&) const = default;
 };
-/// A time for which a process did not run, as behind a SIGSTOP.
+/// A time for which a process was suspended, as by SIGSTOP or in a frozen container.
 struct Standstill {
     Duration lasted{};  ///< 0: it never stood still
     Duration ago{};     ///< its end

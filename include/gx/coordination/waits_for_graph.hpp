@@ -1,4 +1,4 @@
-// WaitsForGraph: which rank is late, by what all ranks say that they wait for.
+// WaitsForGraph: which rank a timeout is due to: a straggler, a suspended process, or a deadlock.
 #pragma once
 
 #include <chrono>    // milliseconds
@@ -11,9 +11,10 @@
 
 namespace gx::coordination {
 
-/// The waits-for graph of a run, for which the root asks its ranks once a wait has met its
-/// deadline: a node for each rank, an edge for each rank that it waits for. Times are of the root's
-/// clock. README.md lists the rules and the order in which they apply:
+/// The waits-for graph of a run, as in the detection of distributed deadlocks: a node for each
+/// rank, an edge for each rank that it waits for. The root asks its ranks for it once a wait has met its
+/// deadline. Times are of the root's clock. README.md lists the rules in the order in which they
+/// apply:
 ///
 ///     search       from the rank that blamed first, breadth first: at fault is the nearest rank
 ///                  that waits for none, or does not answer within `patience`. Of each rank one
@@ -21,20 +22,22 @@ namespace gx::coordination {
 ///                  Younger ones are followed where these lead to no end, the oldest of them first,
 ///                  since a wait that has just begun in another thread is no reason for one that is
 ///                  too long
-///     standstill   before that end comes a rank whose process stood still until at most `patience`
-///                  before the first blame, for at least half of a wait for it: it has gone on
-///                  since, and what it does now explains nothing. But not if the rank had begun to
-///                  wait itself before, nor for time in which the waiting process stood still too
-///     cycle        all visited ranks wait: one of them that another one waits for, whose process
-///                  has just stood still; or one that answers `lag` later than all others, as its
-///                  process had; or the rank that was blamed
+///     standstill   before that end comes a rank whose process was suspended until at most
+///                  `patience` before the first blame, for at least half of a wait for it: it has
+///                  gone on since, and what it does now explains nothing. But not if the rank had
+///                  begun to wait itself before, nor for time in which the waiting process was
+///                  suspended too
+///     cycle        all visited ranks wait, as in a deadlock: one of them that another one waits
+///                  for, whose process was suspended until just now; or one whose answer has a
+///                  latency of `lag` above all others', as its process was; or the rank that was
+///                  blamed
 ///
 /// Order:  equal calls give equal verdicts.
 /// Cost:   O(ranks) a wait.
 class WaitsForGraph {
 public:
     static constexpr int of_no_rank = -1;
-    /// For answers; and how long ago a standstill may have ended.
+    /// Timeout of answers; and how long ago a standstill may have ended.
     static constexpr Duration patience = std::chrono::seconds(1);
     /// A rank that answers later than all others by this latency is taken to have been suspended.
     static constexpr Duration lag = std::chrono::milliseconds(100);
@@ -58,11 +61,11 @@ public:
     /// Of each rank the first counts. Requires: peers are any_rank, or ranks of this world.
     void answer(int rank, const Waiting& waiting, Duration now);
     [[nodiscard]] bool answered(int rank) const { return node(rank).answered.has_value(); }
-    /// Until when answers are waited for.
+    /// Deadline of the answers.
     [[nodiscard]] Duration end() const { return end_; }
-    /// The root's process has stood still: answers are still to be read.
+    /// The root's process was suspended: answers are still to be read.
     void extend(Duration by) { end_ = saturating_sum(end_, by); }
-    /// Answers may have come before the root read them: none of them lags.
+    /// The root may have read answers long after they had come: their latencies say nothing.
     void read_late() { read_late_ = true; }
 
     /// Who is late. Requires: somebody has blamed. `ranks`: of all ranks.
