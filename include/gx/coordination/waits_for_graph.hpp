@@ -12,9 +12,9 @@
 namespace gx::coordination {
 
 /// The waits-for graph of a run, as in the detection of distributed deadlocks: a node for each
-/// rank, an edge for each rank that it waits for. The root asks its ranks for it once a wait has met
-/// its deadline. Times are of the root's clock. README.md lists the rules in the order in which they
-/// apply:
+/// rank, an edge for each rank that it waits for. The root asks its ranks for it once a wait has
+/// met its deadline. Times are of the root's clock. README.md lists the rules in the order in which
+/// they apply:
 ///
 ///     search       from the rank that blamed first, breadth first: at fault is the nearest rank
 ///                  that waits for none, or does not answer within `patience`. Of each rank one
