@@ -147,7 +147,7 @@ TEST(Mesh, ARankThatDoesNotConnectIsNamed) {
     one->note({std::byte{'x'}});  // no address, and no connection
     std::string text;
     try {
-        (void)gx::coordination::connect_all(*zero, "127.0.0.1", std::chrono::milliseconds(1));
+        (void)gx::coordination::connect_all(*zero, "127.0.0.1", std::chrono::seconds(1));
     } catch (const gx::Error& e) {
         text = e.what();
     }
