@@ -218,7 +218,7 @@ TEST_F(ProcessesShare, ARankThatDoesNotComeIsNamed) {
         const auto way = one.first;
         const bool by_last = one.second;
         const Shared<std::array<Delivery, 3>> seen;
-        const auto deadline = std::chrono::milliseconds(way == waits ? 200 : 3'600'000);
+        const auto deadline = std::chrono::milliseconds(way == waits ? 1000 : 3'600'000);
         (void)error_of_run([&] {
             Processes<3>({.deadline = deadline}).run([&](auto& rank) {
                 int mine = 0;
