@@ -264,6 +264,9 @@ TEST(Message, TimesAsWords) {
     EXPECT_EQ(in_seconds(60s), "60 s");
     EXPECT_EQ(in_seconds(1149063210ns), "1.15 s");
     EXPECT_EQ(in_seconds(12345600ms), "12345.6 s");
+    EXPECT_EQ(in_seconds(1234567891ms), "1234567.89 s");
+    EXPECT_EQ(in_seconds(100s), "100 s");
+    EXPECT_EQ(in_seconds(0s), "0 s");
     EXPECT_EQ(in_seconds(1ms), "0.001 s");
 }
 

@@ -1,6 +1,7 @@
 // The law of Quantized's errors: bias, variance and largest error, and seeded bugs that break it.
 #include <gx/quantized/reducer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -158,7 +159,8 @@ struct Rerounded : BlockCodec<8> {
             std::memcpy(&step, out.data() + i / block * block_bytes, sizeof step);
             if (!(step > 0)) continue;
             const double u = double{draws.uniform(std::uint64_t(offset) + i)};
-            const double code = Rounding::code(double{values[i]} / double{step}, u);
+            const double x = double{values[i]} / double{step};
+            const double code = std::clamp(Rounding::code(x, u), -127.0, 127.0);
             out[i / block * block_bytes + 4 + i % block] = std::byte(std::int8_t(code));
         }
     }

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <array>    // the letters
-#include <cmath>    // round
+#include <cstdio>   // snprintf
 #include <cstring>  // memcpy
-#include <sstream>  // in_seconds
 
 #include <gx/coordination/message.hpp>  // the declarations
 #include <gx/core/contract.hpp>         // GX_EXPECT
@@ -290,9 +289,14 @@ GX_DECL std::string describe(const Operation& operation) {
 
 GX_DECL std::string in_seconds(Duration d) {
     const double seconds = std::chrono::duration<double>(d).count();
-    std::ostringstream out;
-    out << (seconds < 1 ? seconds : std::round(100 * seconds) / 100) << " s";
-    return out.str();
+    char text[32];
+    std::snprintf(text, sizeof(text), seconds < 1 ? "%.6g" : "%.2f", seconds);
+    std::string digits = text;
+    if (digits.find('e') == digits.npos && digits.find('.') != digits.npos) {
+        digits.erase(digits.find_last_not_of('0') + 1);
+        if (digits.back() == '.') digits.pop_back();
+    }
+    return digits + " s";
 }
 
 GX_DECL void MessageReader::feed(std::span<const std::byte> bytes) {
