@@ -1,7 +1,11 @@
 #include <gx/coordination/member.hpp>
 
+#include <algorithm>  // find_if
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+
+#include <gx/coordination/waits_for_graph.hpp>  // patience
 
 #include <coordination/wire.hpp>  // Wire
 
@@ -116,6 +120,26 @@ TEST(Member, ARootIsNotSilentWhileThisProcessStoodStill) {
     EXPECT_FALSE(m.cause().stopped()) << "it was heard 5 s before";
     m.tick(23s);
     EXPECT_EQ(m.cause().reason, Reason::silent);
+}
+TEST(Member, StandstillsWithLittleBetweenThemAreOne) {
+    for (const bool far : {false, true}) {
+        Member m = joined();
+        m.stood_still(3s, 4s);
+        const auto now = 4s + co::WaitsForGraph::patience + (far ? 1ns : 0ns) + 2s;
+        m.stood_still(2s, now);
+        m.received(co::Waiting{}, now);
+        (void)m.take();
+        m.tick(now + Member::settling);
+        const auto answer = m.take();
+        const auto is_answer = [](const Message& x) {
+            return std::holds_alternative<co::Waiting>(x);
+        };
+        const auto found = std::ranges::find_if(answer, is_answer);
+        ASSERT_NE(found, answer.end());
+        const co::Standstill& still = std::get<co::Waiting>(*found).standstill;
+        EXPECT_EQ(still.lasted, far ? 2s : 5s);
+        EXPECT_EQ(still.ago, Member::settling);
+    }
 }
 TEST(Member, ASilentRootIsNoticedBehindAnotherCauseToo) {
     Member m = joined();

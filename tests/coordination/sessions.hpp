@@ -82,6 +82,7 @@ struct Member1 {
         for (std::array<std::byte, 4096> bytes;;) {
             while (const auto m = reader.next())
                 if (const auto* wanted = std::get_if<M>(&*m)) return *wanted;
+            if (!reader.problem().empty()) return {};
             const auto n = ::recv(root.get(), bytes.data(), bytes.size(), 0);
             if (n <= 0) return {};
             reader.feed(std::span(bytes).first(static_cast<std::size_t>(n)));

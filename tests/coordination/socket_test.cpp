@@ -109,14 +109,14 @@ TEST(Socket, ARootThatDoesNotListenIsNamed) {
 }
 
 // A full queue of a listener: no connection comes to be, and none is refused.
-void expect_given_up_at(const std::string& address, int family, const sockaddr* at,
-                        socklen_t size) {
+void expect_given_up_at(const std::string& address, int family, const sockaddr* at, socklen_t size,
+                        std::chrono::nanoseconds limit = 50ms) {
     std::vector<Descriptor> waiting;
     for (int i = 0; i < 4; ++i) {
         waiting.emplace_back(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         (void)::connect(waiting.back().get(), at, size);
     }
-    const std::string text = sentence_of([&] { (void)connect_to(address, 50ms); });
+    const std::string text = sentence_of([&] { (void)connect_to(address, limit); });
     EXPECT_NE(text.find("can't be reached"), text.npos) << text;
 }
 TEST(Socket, AnAttemptThatHangsEndsWithTheLimit) {
@@ -142,6 +142,22 @@ TEST(Socket, AnAttemptThatHangsEndsWithTheLimit) {
     ASSERT_EQ(::listen(full.get(), 0), 0);
     ASSERT_EQ(::getsockname(full.get(), at, &size), 0);
     expect_given_up_at("tcp:127.0.0.1:" + std::to_string(ntohs(a.sin_port)), AF_INET, at, size);
+}
+/// Longer limits are kept too: what an attempt takes is no standstill.
+TEST(Socket, ManyAttemptsThatHangEndWithTheLimit) {
+    const Descriptor full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(a);
+    auto* at = reinterpret_cast<sockaddr*>(&a);
+    ASSERT_EQ(::bind(full.get(), at, size), 0);
+    ASSERT_EQ(::listen(full.get(), 0), 0);
+    ASSERT_EQ(::getsockname(full.get(), at, &size), 0);
+    const auto begun = std::chrono::steady_clock::now();
+    expect_given_up_at("tcp:127.0.0.1:" + std::to_string(ntohs(a.sin_port)), AF_INET, at, size,
+                       12s);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, 30s);
 }
 TEST(Socket, AConnectionWaitsForItsBytes) {
     const testing_support::Folder folder;

@@ -550,6 +550,42 @@ TEST(LateRank, IsNotOneWhoseStandstillExplainsNoWait) {
         EXPECT_TRUE(names_rank_2({.blamed = 3s, .observer_too = 1500ms + 1ns})) << "both did";
     }
 }
+/// Rank 1 has gone on, and waits as rank 0 does. Rank 2 has not come.
+co::WaitsForGraph::Verdict verdict_beside_a_standstill(std::vector<int> peers, bool rank_2_left,
+                                                       bool rank_2_answers) {
+    co::WaitsForGraph g(3, 10s);
+    g.blame(0, {.peer = peers.front(), .lasted = 2s}, 10s);
+    g.answer(1,
+             {.waits = {{{co::any_rank}, 200ms}}, .standstill = {.lasted = 1200ms, .ago = 200ms}},
+             10s + 100ms);
+    g.answer(0, {.waits = {{peers, 2s + 100ms}}}, 10s + 100ms);
+    if (rank_2_answers) g.answer(2, {}, 10s + 100ms);
+    const co::WaitsForGraph::Rank here{.present = true, .heard = 10s};
+    auto two = here;
+    two.left = rank_2_left;
+    return g.judge({here, here, two}, 11s);
+}
+TEST(LateRank, IsNotExplainedByAStandstillOfAnother) {
+    const std::vector<int> any{co::any_rank}, named{1, 2};
+    EXPECT_EQ(verdict_beside_a_standstill(any, false, false).rank, 2) << "does not answer";
+    EXPECT_EQ(verdict_beside_a_standstill(named, false, false).rank, 2);
+    EXPECT_EQ(verdict_beside_a_standstill(named, true, false).rank, 2) << "has left";
+    EXPECT_EQ(verdict_beside_a_standstill(any, false, true).rank, 2) << "rank 1 has come";
+    const auto v = verdict_beside_a_standstill(named, false, true);
+    EXPECT_EQ(v.rank, 1) << "what it waits for now explains nothing";
+    EXPECT_TRUE(has(v.remark, "stood still for 1.2 s")) << v.remark;
+}
+TEST(LateRank, HasReturned) {
+    Wire w(3);
+    w.join();
+    w.at(2).leave();
+    w.waits(0, {2});
+    w.at(0).blame(2);
+    w.settle();
+    EXPECT_EQ(w.at(1).cause().text,
+              "rank 2 (host h, process 102) has returned, and rank 0 waited for it in no operation "
+              "reported yet: all ranks must run the same program");
+}
 /// A rank that has just gone on is given time to see what has come, before it says what it waits
 /// for.
 TEST(LateRank, AnswersLaterWhereItHasJustStoodStill) {

@@ -2,6 +2,7 @@
 #include <gx/coordination/session.hpp>
 
 #include <array>
+#include <atomic>
 #include <functional>  // identity
 #include <memory>
 #include <ranges>  // iota
@@ -81,6 +82,19 @@ TEST(WaitsFor, SaysHowLongEachWaitHasLasted) {
     EXPECT_GE(m.next<Blamed>().lasted, waits[1].lasted) << "by the oldest for that rank";
     m.session->blame(2);
     EXPECT_EQ(m.next<Blamed>().lasted, 0ns) << "no wait is for it";
+}
+/// The clock is read once the list of waits is locked: none has begun later.
+TEST(WaitsFor, HasLastedNoNegativeTimeWhereItBeginsMeanwhile) {
+    Member1 m(4);
+    std::atomic<bool> over = false;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i)
+        threads.emplace_back([&] {
+            while (!over) const WaitsFor wait(*m.session, 2);
+        });
+    for (int i = 0; i < 500 && m.reader.problem().empty(); ++i) (void)m.waits();
+    over = true;
+    EXPECT_EQ(m.reader.problem(), "");
 }
 TEST(WaitsFor, SaysThatAGatherIsForAllThatAreMissing) {
     Member1 m(4);

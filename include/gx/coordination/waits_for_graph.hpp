@@ -26,7 +26,8 @@ namespace gx::coordination {
 ///                  `patience` before the first blame, for at least half of a wait for it: it has
 ///                  gone on since, and what it does now explains nothing. But not if the rank had
 ///                  begun to wait itself before, nor for time in which the waiting process was
-///                  suspended too
+///                  suspended too, nor where it has come to the collective that it is waited for
+///                  in, nor where that end does not answer, or has left while it was waited for
 ///     cycle        all visited ranks wait, as in a deadlock: one of them that another one waits
 ///                  for, whose process was suspended until just now; or one whose answer has a
 ///                  latency of `lag` above all others', as its process was; or the rank that was
@@ -96,6 +97,9 @@ private:
         /// [rank]: the first that was found to wait for it, or of_no_rank.
         std::vector<int> observers{};
         int end = of_no_rank;  ///< nearest rank that does not wait
+        /// It does not answer, or has left while its message was waited for: no standstill of
+        /// another rank explains that.
+        bool end_is_certain = false;
         /// The first rank whose standstill explains a wait for it, and whose wait that is.
         int held_up_by = of_no_rank, held_up = of_no_rank;
         [[nodiscard]] bool visited(int rank) const {

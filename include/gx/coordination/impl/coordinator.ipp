@@ -307,14 +307,17 @@ GX_DECL void Coordinator::judge(Duration now) {
     for (int r = 0; r < options_.ranks; ++r)
         ranks.push_back({.present = present(r), .left = seat(r).left, .heard = seat(r).heard});
     const WaitsForGraph::Verdict v = graph_->judge(std::move(ranks), now);
+    const std::string waited =
+        "rank " + std::to_string(v.observer) + " waited for it in " + describe(v.operation);
     stop({.reason = Reason::late,
           .rank = v.rank,
           .observer = v.observer,
           .exit_status = 1,
           .operation = v.operation,
-          .text = name(v.rank) + " timed out: rank " + std::to_string(v.observer) +
-                  " waited for it in " + describe(v.operation) +
-                  ", and nothing came before the deadline" + v.remark});
+          .text = seat(v.rank).left ? name(v.rank) + " has returned, and " + waited +
+                                          ": all ranks must run the same program" + v.remark
+                                    : name(v.rank) + " timed out: " + waited +
+                                          ", and nothing came before the deadline" + v.remark});
 }
 
 // Where the root looks too seldom, it can't say of answers which of them came late.

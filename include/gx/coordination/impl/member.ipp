@@ -4,9 +4,10 @@
 #include <algorithm>  // find, max, min
 #include <utility>    // exchange, move
 
-#include <gx/coordination/member.hpp>  // the declarations
-#include <gx/core/contract.hpp>        // GX_EXPECT
-#include <gx/core/hash.hpp>            // hash_name
+#include <gx/coordination/member.hpp>           // the declarations
+#include <gx/coordination/waits_for_graph.hpp>  // WaitsForGraph::patience
+#include <gx/core/contract.hpp>                 // GX_EXPECT
+#include <gx/core/hash.hpp>                     // hash_name
 
 namespace gx::coordination {
 
@@ -195,7 +196,10 @@ GX_DECL Duration Member::next_tick() const {
 GX_DECL void Member::stood_still(Duration for_, Duration now) {
     begun_ = saturating_sum(begun_, for_);
     heard_ = std::min(saturating_sum(heard_, for_), now);
-    stood_for_ = for_, stood_until_ = now;
+    const Duration ran = now - for_ - stood_until_;  // since the standstill before
+    const bool goes_on = stood_for_ > Duration{} && ran <= WaitsForGraph::patience;
+    stood_for_ = goes_on ? saturating_sum(stood_for_, for_) : for_;
+    stood_until_ = now;
 }
 
 GX_DECL void Member::answer_if_due(Duration now) {

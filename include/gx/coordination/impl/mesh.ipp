@@ -12,7 +12,8 @@
 #include <cerrno>     // EAGAIN
 #include <cstring>    // memcpy, strerror
 #include <random>     // keys
-#include <utility>    // exchange
+#include <system_error>
+#include <utility>  // exchange
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets, unequal_lengths
@@ -34,7 +35,11 @@ GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
     GX_EXPECT(sockets.size() == static_cast<std::size_t>(placement.ranks()), "a socket a rank");
     if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
     for (std::size_t r = 0; r < sockets.size(); ++r) links_[r].socket = std::move(sockets[r]);
-    engine_ = std::thread([this] { work(); });
+    try {
+        engine_ = std::thread([this] { work(); });
+    } catch (const std::system_error& e) {
+        throw Error(std::string("a thread can't be made: ") + e.what());
+    }
     session_.on_change([this] { hear(); });
 }
 
@@ -91,7 +96,8 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
     };
     constexpr Duration pause = std::chrono::milliseconds(50);  // between looks at the cause
     gx::detail::Patience patience(limit);
-    std::string problem = "let the hosts of a run reach each other at all ports";
+    const std::string unreachable = "let the hosts of a run reach each other at all ports";
+    std::string problem = unreachable;
     Duration accept_again{};
     std::vector<Stranger> strangers;
     const auto greeted = [&](Stranger& s) {
@@ -124,7 +130,9 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
             std::erase_if(strangers, greeted);  // the oldest may be known by now
             if (strangers.size() > strangers_max) strangers.erase(strangers.begin());
         }
-        if (accepts && no_descriptor_is_left(errno)) {
+        const bool is_full = accepts && no_descriptor_is_left(errno);
+        if (accepts) problem = unreachable;
+        if (is_full) {
             problem = std::string("a connection can't be accepted: ") + std::strerror(errno);
             accept_again = steady_now() + pause;
         }
@@ -175,9 +183,11 @@ GX_DECL std::vector<Descriptor> connect_all(Session& session, const std::string&
         Descriptor& socket = sockets[static_cast<std::size_t>(r)];
         socket = detail::mesh::connect_rank(session, r, one.substr(0, space), limit);
         const detail::mesh::Greeting greeting{std::stoull(one.substr(space + 1)), session.rank()};
-        if (::send(socket.get(), &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting))
-            throw Error("rank " + std::to_string(r) + " has closed its connection to rank " +
-                        std::to_string(session.rank()));
+        if (::send(socket.get(), &greeting, sizeof(greeting), MSG_NOSIGNAL) == sizeof(greeting))
+            continue;
+        if (session.cause().stopped()) throw Error(session.sentence());
+        throw Error("rank " + std::to_string(r) + " has closed its connection to rank " +
+                    std::to_string(session.rank()));
     }
     detail::mesh::accept_others(session, listener, key, sockets, limit);
     for (const Descriptor& socket : sockets)

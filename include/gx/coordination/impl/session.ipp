@@ -113,7 +113,8 @@ GX_DECL Session::~Session() {
 
 GX_DECL Roster Session::join() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return member_.joined() || member_.cause().stopped(); });
+    gx::detail::sleep_until(changed_, lock,
+                            [&] { return member_.joined() || member_.cause().stopped(); });
     if (!member_.joined()) throw Error(member_.sentence());
     return member_.roster();
 }
@@ -125,7 +126,8 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     wake();
     const WaitsFor waits(*this, std::views::iota(0, rank() == 0 ? ranks() : 1),
                          [&](int r) { return r == rank() ? -1 : r; });
-    changed_.wait(lock, [&] { return member_.agreed() >= round || member_.cause().stopped(); });
+    gx::detail::sleep_until(changed_, lock,
+                            [&] { return member_.agreed() >= round || member_.cause().stopped(); });
     if (member_.agreed() >= round) return;
     const Cause& c = member_.cause();
     if (c.reason == Reason::mismatch) throw Error(c.text);
@@ -167,7 +169,7 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
     if (!over())
         blame_locked(has_left() >= 0 ? has_left() : static_cast<int>(missing() - has.begin()),
                      &waits);
-    changed_.wait(lock, over);
+    gx::detail::sleep_until(changed_, lock, over);
     if (missing() != has.end()) throw Error(member_.sentence());
     return all;
 }
@@ -211,7 +213,8 @@ GX_DECL bool Session::await_end(Duration limit) {
     {
         std::unique_lock lock(mutex_);
         if (!coordinator_) {
-            changed_.wait(lock, [&] { return over() || member_.cause().stopped(); });
+            gx::detail::sleep_until(changed_, lock,
+                                    [&] { return over() || member_.cause().stopped(); });
             limit = saturating_sum(limit, limit);
         }
     }
@@ -295,7 +298,7 @@ GX_DECL Cause Session::cause() {
 }
 GX_DECL Cause Session::await_cause() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return member_.cause().stopped(); });
+    gx::detail::sleep_until(changed_, lock, [&] { return member_.cause().stopped(); });
     return member_.cause();
 }
 GX_DECL std::string Session::sentence() {
@@ -558,8 +561,8 @@ GX_DECL void Session::member_got(const Message& message) {
 
 // The newest are the first, and left out where there are too many.
 GX_DECL std::vector<Wait> Session::waits_for() {
-    const Duration now = steady_now();
     const std::lock_guard lock(waits_mutex_);
+    const Duration now = steady_now();  // no wait of the list has begun later
     std::vector<Wait> waits;
     for (const WaitsFor* w = waits_; w != nullptr; w = w->next_)
         if (w->count_ > 0) waits.push_back({w->peers(), now - w->begin_});

@@ -89,16 +89,25 @@ inline void notice_vanished_hosts(int socket) {
     set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
 }
 
-/// connect() that returns by `end`. False, with errno, where it fails.
-inline bool connect_until(int socket, const sockaddr* a, socklen_t size, Duration end) {
+/// The most time that one address gets in an attempt.
+inline constexpr Duration attempt = std::chrono::seconds(5);
+
+/// connect() that returns after `limit`, or once `patience` has ended. False, with errno, where it
+/// fails.
+inline bool connect_within(int socket, const sockaddr* a, socklen_t size, Duration limit,
+                           gx::detail::Patience& patience) {
     const int flags = ::fcntl(socket, F_GETFL);
     if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) return false;
     if (::connect(socket, a, size) != 0) {
         if (errno != EINPROGRESS) return false;
         pollfd p{.fd = socket, .events = POLLOUT, .revents = 0};
+        const Duration end = saturating_sum(steady_now(), limit);
         int ready = 0;
-        do ready = ::poll(&p, 1, milliseconds_until(end));
-        while (ready < 0 && errno == EINTR);
+        do {
+            const Duration look = patience.next_look().time_since_epoch();
+            ready = ::poll(&p, 1, milliseconds_until(std::min(look, end)));
+        } while (ready <= 0 && (ready == 0 || errno == EINTR) && !patience.ended() &&
+                 steady_now() < end);
         int error = ETIMEDOUT;
         socklen_t bytes = sizeof(error);
         if (ready > 0) ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes);
@@ -108,29 +117,25 @@ inline bool connect_until(int socket, const sockaddr* a, socklen_t size, Duratio
     return ::fcntl(socket, F_SETFL, flags) == 0;
 }
 
-/// Of the time until `end`, what one of so many addresses may take.
-inline Duration share_until(Duration end, int addresses) {
-    if (end == Duration::max()) return end;
-    const Duration now = steady_now();
-    return now + std::max(end - now, Duration(0)) / addresses;
-}
-
-/// One attempt; none, with errno, where it fails.
-inline Descriptor try_connect(std::string_view address, const Parsed& p, Duration end) {
+/// One attempt, in which each address of the host gets its share of `limit`; none, with errno,
+/// where it fails.
+inline Descriptor try_connect(std::string_view address, const Parsed& p, Duration limit,
+                              gx::detail::Patience& patience) {
     if (!p.path.empty()) {
         Descriptor s(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         const sockaddr_un a = unix_address(p.path);
-        if (s && connect_until(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a), end))
-            return s;
+        const auto* const at = reinterpret_cast<const sockaddr*>(&a);
+        if (s && connect_within(s.get(), at, sizeof(a), limit, patience)) return s;
         return {};
     }
     const Found found = find_host(address, p, false);
-    int left = 0;
-    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++left;
+    patience.skip();  // a name server may have taken seconds
+    int addresses = 0;
+    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++addresses;
     for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
         Descriptor s(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-        const Duration until = share_until(end, left--);
-        if (!s || !connect_until(s.get(), a->ai_addr, a->ai_addrlen, until)) continue;
+        const Duration share = std::min(attempt, limit / addresses);
+        if (!s || !connect_within(s.get(), a->ai_addr, a->ai_addrlen, share, patience)) continue;
         notice_vanished_hosts(s.get());
         return s;
     }
@@ -142,7 +147,8 @@ inline Descriptor listen_at_path(std::string_view address, const Parsed& p) {
     const sockaddr_un a = unix_address(p.path);
     struct stat old{};
     const bool is_socket = ::lstat(p.path.c_str(), &old) == 0 && S_ISSOCK(old.st_mode);
-    if (is_socket && !try_connect(address, p, steady_now()) && errno == ECONNREFUSED)
+    gx::detail::Patience none(Duration(0));
+    if (is_socket && !try_connect(address, p, Duration(0), none) && errno == ECONNREFUSED)
         ::unlink(p.path.c_str());
     if (!s || ::bind(s.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)) != 0)
         fail(address, "can't be listened to");
@@ -219,10 +225,7 @@ GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     const auto parsed = detail::socket::parse(address);
     gx::detail::Patience patience(limit);
     for (int pause = 1;; pause = std::min(2 * pause, 200)) {
-        constexpr Duration attempt =
-            std::chrono::milliseconds(800);  // so that standstills are seen
-        const Duration end = saturating_sum(steady_now(), std::min(attempt, limit));
-        if (Descriptor s = detail::socket::try_connect(address, parsed, end)) return s;
+        if (Descriptor s = detail::socket::try_connect(address, parsed, limit, patience)) return s;
         const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
                              errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
         if (!not_yet || patience.ended()) detail::socket::fail(address, "can't be reached");

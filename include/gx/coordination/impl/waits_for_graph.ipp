@@ -103,17 +103,21 @@ GX_DECL auto WaitsForGraph::search(int by) const -> Search {
     std::vector<int> visited{by};
     std::vector<std::size_t> followed(nodes_.size());  // waits of each rank
     int waits_for_any = of_no_rank;
-    const auto visit = [&](int r, int waiter) {
+    const auto visit = [&](int r, int waiter, bool for_any) {
         const bool is_new = !s.visited(r);
         int& observer = s.observers[static_cast<std::size_t>(r)];
         if (observer == of_no_rank) observer = waiter;
-        if (!waits(r)) s.end = r;
+        if (!waits(r)) s.end = r, s.end_is_certain = at(r).left ? !for_any : !answered(r);
         else if (is_new) visited.push_back(r);
     };
     const auto next_wait = [&](int r) -> const Edges* {
         const auto& all = node(r).waits;
         const std::size_t next = followed[static_cast<std::size_t>(r)];
         return next < all.size() ? &all[next] : nullptr;
+    };
+    const auto has_come = [&](int r) {  // to where all wait for any rank
+        return std::ranges::any_of(node(r).waits,
+                                   [](const Edges& w) { return w.peers.front() == any_rank; });
     };
     const auto hold_up = [&](int r, int waiter, Duration since) {
         if (s.held_up_by == of_no_rank && explains(r, waiter, since))
@@ -126,14 +130,15 @@ GX_DECL auto WaitsForGraph::search(int by) const -> Search {
         if (wait->peers.front() != any_rank) {
             for (const int r : wait->peers) hold_up(r, waiter, wait->since);
             for (std::size_t i = 0; i < wait->peers.size() && s.end == of_no_rank; ++i)
-                visit(wait->peers[i], waiter);
+                visit(wait->peers[i], waiter, false);
             return;
         }
-        for (int r = 0; r < size(); ++r) hold_up(r, waiter, wait->since);
+        for (int r = 0; r < size(); ++r)
+            if (!has_come(r)) hold_up(r, waiter, wait->since);
         if (waits_for_any == of_no_rank) waits_for_any = waiter;
         for (const bool waiting : {false, true})
             for (int r = 0; r < size() && s.end == of_no_rank; ++r)
-                if (r != waiter && !at(r).left && waits(r) == waiting) visit(r, waiter);
+                if (r != waiter && !at(r).left && waits(r) == waiting) visit(r, waiter, true);
     };
     const auto oldest = [&] {
         int found = of_no_rank;
@@ -149,7 +154,7 @@ GX_DECL auto WaitsForGraph::search(int by) const -> Search {
         follow(waiter);
     }
     for (int r = 0; r < size() && waits_for_any != of_no_rank; ++r)
-        if (s.end == of_no_rank && at(r).left && r != waits_for_any) visit(r, waits_for_any);
+        if (s.end == of_no_rank && at(r).left && r != waits_for_any) visit(r, waits_for_any, true);
     return s;
 }
 
@@ -165,7 +170,7 @@ GX_DECL auto WaitsForGraph::judge(std::vector<Rank> ranks, Duration now) -> Verd
         if (!left(r) || r == by) put_in_order(node(r));
     }
     const Search s = search(by);
-    if (auto v = verdict_on_standstill(s)) return *v;
+    if (auto v = s.end_is_certain ? std::nullopt : verdict_on_standstill(s)) return *v;
     return s.end != of_no_rank ? verdict_on_end(s, now) : verdict_on_cycle(s);
 }
 

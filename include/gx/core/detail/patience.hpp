@@ -32,6 +32,8 @@ public:
         }
         return now >= end_ && !endless();
     }
+    /// A look after a call that may have taken long: what has passed counts.
+    void skip(Clock::time_point now = Clock::now()) { last_ = now; }
     /// When to look again, at the latest.
     [[nodiscard]] Clock::time_point next_look() const { return std::min(end_, last_ + look_every); }
     [[nodiscard]] bool endless() const { return end_ == Clock::time_point::max(); }
