@@ -86,14 +86,20 @@ public:
         return report;
     }
     void backward(float scale, std::span<float> gradients, GradientsReady ready) {
-        const Current current(gpu());
         try {
-            queue_backward(scale, gradients);
+            {
+                const Current current(gpu());
+                queue_backward(scale, gradients);
+            }
             for (const Final& f : finals_) {
-                wait(*copies_, f.event);
-                ready(f.watermark);
+                {
+                    const Current current(gpu());
+                    wait(*copies_, f.event);
+                }
+                ready(f.watermark);  // another rank of this thread may run meanwhile
             }
         } catch (...) {  // nothing is copied to gradients that the caller may end
+            const Current current(gpu());
             wait(*copies_);
             throw;
         }
