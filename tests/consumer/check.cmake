@@ -48,4 +48,13 @@ must_refuse(nonsense "no component 'nonsense'")
 if(EXISTS ${place}/prefix/lib/cmake/gx/gx-nccl-targets.cmake)
   must_refuse(nccl "component 'nccl' needs nccl.h, which is not found"
               -D GX_NCCL_INCLUDE_DIR=)  # not looked for then
+  file(WRITE ${place}/optional/CMakeLists.txt
+       "cmake_minimum_required(VERSION 3.25)\nproject(optional LANGUAGES CXX)\n"
+       "find_package(gx REQUIRED OPTIONAL_COMPONENTS nccl)\n"
+       "if(gx_nccl_FOUND OR TARGET gx::nccl OR NOT TARGET gx::gx)\n"
+       "  message(FATAL_ERROR \"gx::nccl can't be used\")\nendif()\n")
+  execute_process(COMMAND ${CMAKE_COMMAND} --fresh -S ${place}/optional -B ${place}/optional/build
+                          -G Ninja -D CMAKE_CXX_COMPILER=${COMPILER}
+                          -D CMAKE_PREFIX_PATH=${place}/prefix -D GX_NCCL_INCLUDE_DIR=
+                  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endif()
