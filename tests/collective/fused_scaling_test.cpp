@@ -91,8 +91,7 @@ void expect_the_bits_of_passes(const C& c) {
 
 // ---- Cases worked by hand -----------------------------------------------------------
 TEST(FusedScaling, RoundsEachProductAndTheSum) {
-    const std::vector<float> received{3.0f, -1.0f, 0.1f};
-    std::vector<float> mine{1.0f, 5.0f, 0.7f};
+    std::vector<float> received{3.0f, -1.0f, 0.1f}, mine{1.0f, 5.0f, 0.7f};
     gx::collective::accumulate_scaled(received, {third, 0.5f}, mine);
     const auto by_hand = [](float own, float other) {
         const volatile float product = own * third;  // volatile: not fused with the sum
@@ -101,6 +100,21 @@ TEST(FusedScaling, RoundsEachProductAndTheSum) {
     };
     EXPECT_EQ(mine, (std::vector<float>{by_hand(1, 3), by_hand(5, -1), by_hand(0.7f, 0.1f)}));
 }
+TEST(FusedScaling, HasTheBitsOfPassesInAllVectors) {
+    for (const gx::Simd simd : {gx::Simd::portable, gx::Simd::avx2, gx::Simd::avx512}) {
+        if (!gx::supported(simd)) continue;
+        for (const float of_received : {1.0f, third}) {
+            std::vector<float> received = any_floats(1, 5000), mine = any_floats(2, 5000);
+            std::vector<float> sum = mine, scaled = received;
+            multiply(sum, 7 * third), multiply(scaled, of_received);
+            gx::accumulate<gx::fp32>(scaled, sum);
+            multiply(sum, third);
+            gx::collective::accumulate_scaled(received, {7 * third, third}, mine, of_received,
+                                              simd);
+            EXPECT_EQ(bits_of(mine), bits_of(sum)) << gx::to_string(simd);
+        }
+    }
+}
 TEST(FusedScaling, OfBlocksOfEveryLength) {
     for (const std::size_t n : {0, 1, 2047, 2048, 2049, 4096, 5000}) {
         std::vector<float> received(n, 2.0f), mine(n, 4.0f);
@@ -108,27 +122,27 @@ TEST(FusedScaling, OfBlocksOfEveryLength) {
         EXPECT_EQ(mine, std::vector<float>(n, 1.0f)) << n;
     }
 }
-TEST(FusedScaling, SendsWhatIsScaledOnce) {
-    // Rank 0 of a ring of 3: chunk 0 goes out as it is, 2 and 1 once they have been added to.
+TEST(FusedScaling, ScalesOnceWhereItIsAdded) {
+    // Rank 0 of a ring of 3: chunk 0 goes out as it is, 2 and 1 once they have been added to. It
+    // receives rank 2's own chunk 2, and rank 2's sum of chunk 1.
     const gx::collective::Ring ring(3);
     FusedScaling scaling;
     scaling.reserve(ring);
     const MeanFactors half{0.5f, 0.25f};
-    std::vector<float> received{10.0f};
     for (int turn = 0; turn < 2; ++turn) {
-        std::vector<float> values{1, 2, 3};
+        std::vector<float> values{1, 2, 3}, own{10.0f}, sum{10.0f};
         scaling.begin(ring, 0);
-        scaling.send(ring.exchange(0, 0), half, values);
-        EXPECT_EQ(values, (std::vector<float>{0.5f, 2, 3}));
-        scaling.add(ring.exchange(0, 0), 0, half, received, values);
-        EXPECT_EQ(values, (std::vector<float>{0.5f, 2, 11.5f}));
-        scaling.send(ring.exchange(0, 1), half, values);
-        EXPECT_EQ(values, (std::vector<float>{0.5f, 2, 11.5f})) << "scaled as it was added to";
-        scaling.add(ring.exchange(0, 1), 1, half, received, values);
-        EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "a whole sum: a mean";
-        scaling.send(ring.exchange(0, 2), half, values);
+        scaling.send(ring.exchange(0, 0), 0, half, values);
+        EXPECT_EQ(values, (std::vector<float>{1, 2, 3})) << "rank 1 scales it";
+        scaling.add(ring.exchange(0, 0), 0, half, own, values);
+        EXPECT_EQ(values, (std::vector<float>{1, 2, 6.5f}));
+        scaling.send(ring.exchange(0, 1), 1, half, values);
+        EXPECT_EQ(values, (std::vector<float>{1, 2, 6.5f})) << "scaled as it was added to";
+        scaling.add(ring.exchange(0, 1), 1, half, sum, values);
+        EXPECT_EQ(values, (std::vector<float>{1, 2.75f, 6.5f})) << "a whole sum: a mean";
+        for (const int step : {2, 3}) scaling.send(ring.exchange(0, step), step, half, values);
         scaling.end(half, values);
-        EXPECT_EQ(values, (std::vector<float>{0.5f, 2.75f, 11.5f})) << "others are copies";
+        EXPECT_EQ(values, (std::vector<float>{1, 2.75f, 6.5f})) << "others are copies";
     }
 }
 TEST(FusedScaling, AddsToWhatWasReceived) {
@@ -138,10 +152,10 @@ TEST(FusedScaling, AddsToWhatWasReceived) {
     const MeanFactors half{0.5f, 0.25f};
     std::vector<float> values{1, 2}, received{10, 20};
     scaling.begin(swaps, 1);
-    scaling.send(swaps.exchange(1, 0), half, values);
-    EXPECT_EQ(values, (std::vector<float>{0.5f, 1}));
+    scaling.send(swaps.exchange(1, 0), 0, half, values);
+    EXPECT_EQ(values, (std::vector<float>{1, 2}));
     scaling.add(swaps.exchange(1, 0), 0, half, received, values);
-    EXPECT_EQ(values, (std::vector<float>{2.625f, 5.25f}));
+    EXPECT_EQ(values, (std::vector<float>{1.375f, 2.75f}));
     constexpr float nan = std::numeric_limits<float>::quiet_NaN();
     values = {nan, -nan}, received = {-nan, nan};
     scaling.begin(swaps, 1);
@@ -154,7 +168,7 @@ struct Uneven {
     static constexpr int chunks() { return 2; }
     static constexpr int steps() { return 3; }
     static constexpr gx::Exchange exchange(int, int step) {
-        if (step == 0) return {.to = 1, .send_chunk = 1};
+        if (step == 0) return {.to = 1, .send_chunk = 1, .combine = gx::Combine::copy};
         return {.from = 1,
                 .receive_chunk = step - 1,
                 .combine = gx::Combine::add,
@@ -167,7 +181,7 @@ TEST(FusedScaling, OfAMessageWhoseChunksAreNotAlike) {
     const MeanFactors half{0.5f, 0.25f};
     std::vector<float> values{8, 8, 8, 8};
     scaling.begin(Uneven(), 0);
-    scaling.send(Uneven::exchange(0, 0), half, values);
+    scaling.send(Uneven::exchange(0, 0), 0, half, values);
     EXPECT_EQ(values, (std::vector<float>{8, 8, 4, 4}));
     std::vector<float> received(4, 4.0f);
     scaling.add(Uneven::exchange(0, 1), 1, half, received, values);

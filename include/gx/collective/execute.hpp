@@ -110,7 +110,7 @@ public:
             if (receiving)
                 received = link.receive(now_.from, flow_->channel, std::as_writable_bytes(in_));
             if constexpr (std::same_as<S, Scaled>)
-                scaling.of_flow[k].send(now_, scaling.factors, flow_->data);
+                scaling.of_flow[k].send(now_, step_ - 1, scaling.factors, flow_->data);
             if (sending) sent = link.send(now_.to, flow_->channel, std::as_bytes(out_));
             bytes_sent += static_cast<std::int64_t>(out_.size_bytes());
         }

@@ -5,6 +5,7 @@
 #include <cstddef>    // size_t
 #include <cstdint>    // int64_t
 #include <span>       // values
+#include <utility>    // exchange
 #include <vector>     // what is known of each chunk
 
 #include <gx/collective/exchange.hpp>  // Collective, chunk_range
@@ -19,28 +20,34 @@ struct MeanFactors {
     [[nodiscard]] constexpr bool are_one() const { return before == 1 && after == 1; }
 };
 
-/// mine = (mine * before + received) * after, each product and the sum rounded to float: the bits
-/// of three passes, a factor of 1 without one. In blocks that stay in the L1 cache.
-inline void accumulate_scaled(std::span<const float> received, MeanFactors factors,
-                              std::span<float> mine) {
+/// mine = (mine * before + received * of_received) * after, each product and the sum rounded to
+/// float: the bits of passes one behind the other, a factor of 1 without one. `received` is changed
+/// where there are no vectors: then in blocks that stay in the L1 cache.
+inline void accumulate_scaled(std::span<float> received, MeanFactors factors, std::span<float> mine,
+                              float of_received = 1, Simd simd = best_simd()) {
     constexpr std::size_t block = 2048;
-    for (std::size_t at = 0; at < mine.size(); at += block) {
+    const std::size_t done = gx::detail::convert::add_products(received, mine, of_received,
+                                                               factors.before, factors.after, simd);
+    for (std::size_t at = done; at < mine.size(); at += block) {
         const std::span<float> m = mine.subspan(at, std::min(block, mine.size() - at));
+        const std::span<float> r = received.subspan(at, m.size());
+        if (of_received != 1) encode_scaled<fp32>(r, of_received, r);
         if (factors.before != 1) encode_scaled<fp32>(m, factors.before, m);
-        accumulate<fp32>(received.subspan(at, m.size()), m);
+        accumulate<fp32>(r, m);
         if (factors.after != 1) encode_scaled<fp32>(m, factors.after, m);
     }
 }
 
-/// Scales the chunks of one rank in an all-reduce of floats: by `before` as a chunk is first sent
-/// or added to, which each is, as the rank has a part in its sum; by `after` behind the addition
-/// that completes the sum. That is taken to be the last thing which the rank receives of a chunk,
-/// unless it is a copy of what another rank has scaled: yields_mean() checks a collective for it.
+/// Scales the chunks of one rank in an all-reduce of floats: by `before` as a chunk is first added
+/// to, or sent, which each is, as the rank has a part in its sum; by `after` behind the addition
+/// that completes the sum. A message that is added where it arrives, of chunks that the sender has
+/// not scaled, is scaled there, in the same pass. The addition that completes a sum is taken to be
+/// the last thing which the rank receives of a chunk, unless that is a copy of what another rank
+/// has scaled: yields_mean() checks a collective for it.
 ///
 /// Bits:   those of a pass with `before` over all values and, behind the all-reduce, of one with
 ///         `after`.
-/// Cost:   of 2 passes over all values there remains one over what a rank sends before it has added
-///         to it: 1/n of them in a ring.
+/// Cost:   no pass of its own, but over what is first sent as a copy: nothing, in those of gx.
 class FusedScaling {
 public:
     /// Whether the fused all-reduce `c` leaves the mean on every rank, and no sum: none ends with
@@ -85,6 +92,9 @@ public:
     void reserve(const C& c) {
         last_received_.assign(static_cast<std::size_t>(c.chunks()), of_no_step);
         is_scaled_.assign(last_received_.size(), 0);
+        sends_unscaled_.assign(static_cast<std::size_t>(c.steps()), 0);
+        receives_unscaled_.assign(sends_unscaled_.size(), 0);
+        is_known_.assign(static_cast<std::size_t>(c.ranks()), 0);
         rank_ = -1;
     }
     /// Starts an all-reduce of `rank`.
@@ -96,11 +106,14 @@ public:
         std::fill(is_scaled_.begin(), is_scaled_.end(), char{0});
     }
 
-    /// `e` is about to send from `values`, all chunks of the flow.
-    void send(const Exchange& e, MeanFactors f, std::span<float> values) {
-        if (e.to >= 0) scale(e.send_chunk, e.chunks, f.before, values);
+    /// `e`, of `step`, is about to send from `values`, all chunks of the flow, and to receive.
+    void send(const Exchange& e, int step, MeanFactors f, std::span<float> values) {
+        if (e.to >= 0 && at(sends_unscaled_, step) == 0)
+            scale(e.send_chunk, e.chunks, f.before, values);
+        for (int k = 0; e.from >= 0 && !adds(e.combine) && k < e.chunks; ++k)
+            at(is_scaled_, e.receive_chunk + k) = 1;  // by another rank
     }
-    /// Combines what `e`, of `step`, has received, where it is added. `received` may be changed.
+    /// Combines what `e`, of `step`, has received, where it is added. `received` is changed.
     void add(const Exchange& e, int step, MeanFactors f, std::span<float> received,
              std::span<float> values) {
         const int end = e.receive_chunk + e.chunks;
@@ -114,12 +127,12 @@ public:
             const std::span<float> mine = part(values, r),
                                    other = part(received, {r.begin - origin, r.end - origin});
             const float before = is_scaled ? 1 : f.before, after = completes ? f.after : 1;
+            const float of_received = at(receives_unscaled_, step) != 0 ? f.before : 1;
             if (e.combine == Combine::add_to_received) {
-                multiply(mine, before);
-                accumulate_scaled(mine, {1, after}, other);
+                accumulate_scaled(mine, {of_received, after}, other, before);
                 std::copy(other.begin(), other.end(), mine.begin());
             } else {
-                accumulate_scaled(other, {before, after}, mine);
+                accumulate_scaled(other, {before, after}, mine, of_received);
             }
             for (int c = first; c < next; ++c) at(is_scaled_, c) = 1;
         }
@@ -145,8 +158,8 @@ private:
         }
     }
     template <class T>
-    static T& at(std::vector<T>& v, int chunk) {
-        return v[static_cast<std::size_t>(chunk)];
+    static T& at(std::vector<T>& v, int i) {
+        return v[static_cast<std::size_t>(i)];
     }
     [[nodiscard]] bool is_last(int chunk, int step) { return at(last_received_, chunk) == step; }
     [[nodiscard]] ChunkRange range(std::span<float> values, int first, int several) const {
@@ -173,18 +186,46 @@ private:
     }
     template <Collective C>
     void learn(const C& c, int rank) {
+        for (auto* flags : {&sends_unscaled_, &receives_unscaled_, &is_known_})
+            std::fill(flags->begin(), flags->end(), char{0});
         std::fill(last_received_.begin(), last_received_.end(), of_no_step);
+        each_unscaled(c, rank, [&](int, int step) { at(sends_unscaled_, step) = 1; });
         for (int step = 0; step < c.steps(); ++step) {
             const Exchange e = c.exchange(rank, step);
             for (int k = 0; e.from >= 0 && k < e.chunks; ++k)
                 at(last_received_, e.receive_chunk + k) = step;
+            if (e.from >= 0 && std::exchange(at(is_known_, e.from), char{1}) == 0)
+                each_unscaled(c, e.from, [&](int to, int its_step) {
+                    if (to == rank) at(receives_unscaled_, its_step) = 1;
+                });
         }
         rank_ = rank;
     }
+    /// f(to, step) for the messages of `rank` that are added where they arrive, and whose chunks it
+    /// has neither scaled nor added to before.
+    template <Collective C, class F>
+    void each_unscaled(const C& c, int rank, F f) {
+        auto& is_scaled = is_scaled_;  // begin() fills it
+        std::fill(is_scaled.begin(), is_scaled.end(), char{0});
+        for (int step = 0; step < c.steps(); ++step) {
+            const Exchange e = c.exchange(rank, step);
+            bool unscaled = e.to >= 0 && adds(c.exchange(e.to, step).combine);
+            for (int k = 0; e.to >= 0 && k < e.chunks; ++k)
+                unscaled = unscaled && at(is_scaled, e.send_chunk + k) == 0;
+            if (unscaled) f(e.to, step);
+            for (int k = 0; e.to >= 0 && !unscaled && k < e.chunks; ++k)
+                at(is_scaled, e.send_chunk + k) = 1;
+            for (int k = 0; e.from >= 0 && k < e.chunks; ++k)
+                at(is_scaled, e.receive_chunk + k) = 1;
+        }
+    }
 
     int rank_ = -1;
-    std::vector<int> last_received_{};  ///< [chunk]: the step
-    std::vector<char> is_scaled_{};     ///< [chunk], by `before`
+    std::vector<int> last_received_{};       ///< [chunk]: the step
+    std::vector<char> is_scaled_{};          ///< [chunk], by `before`
+    std::vector<char> sends_unscaled_{};     ///< [step]
+    std::vector<char> receives_unscaled_{};  ///< [step]
+    std::vector<char> is_known_{};           ///< [rank], as a sender
 };
 
 }  // namespace gx::collective

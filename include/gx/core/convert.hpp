@@ -56,6 +56,20 @@ void run(std::span<const typename From::storage> from, std::span<typename To::st
     portable<From, To, combining>(from.data() + done, to.data() + done, from.size() - done, factor);
 }
 
+/// to = (to * of_to + from * of_from) * of_sum in one pass, for the first elements of `to`; returns
+/// their number. Products and sum are rounded each.
+inline std::size_t add_products(std::span<const float> from, std::span<float> to, float of_from,
+                                float of_to, float of_sum, Simd simd) {
+    GX_EXPECT(from.size() == to.size(), "as many elements are added as there are");
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (simd >= Simd::avx512)
+        return add_products_avx512(from.data(), to.data(), to.size(), of_from, of_to, of_sum);
+    if (simd == Simd::avx2)
+        return add_products_avx2(from.data(), to.data(), to.size(), of_from, of_to, of_sum);
+#endif
+    return 0;
+}
+
 }  // namespace detail::convert
 
 /// The loops that conversions run on this processor, as in "avx512".

@@ -183,6 +183,37 @@ GX_AVX512 std::size_t avx512(const typename From::storage* from, typename To::st
     return i;
 }
 
+// to = (to * of_to + from * of_from) * of_sum, each product and the sum rounded: `asm` keeps the
+// products from being fused with the sum. For whole groups; returns the number of elements done.
+GX_AVX2 inline std::size_t add_products_avx2(const float* from, float* to, std::size_t count,
+                                             float of_from, float of_to, float of_sum) {
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        Floats8 x, mine;
+        load(fp32{}, from + i, x), load(fp32{}, to + i, mine);
+        x *= of_from, mine *= of_to;
+        asm("" : "+x"(x), "+x"(mine));
+        add_to(mine, x);
+        x *= of_sum;
+        store(fp32{}, to + i, x);
+    }
+    return i;
+}
+GX_AVX512 inline std::size_t add_products_avx512(const float* from, float* to, std::size_t count,
+                                                 float of_from, float of_to, float of_sum) {
+    std::size_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        Floats16 x, mine;
+        load(fp32{}, from + i, x), load(fp32{}, to + i, mine);
+        x *= of_from, mine *= of_to;
+        asm("" : "+v"(x), "+v"(mine));
+        add_to(mine, x);
+        x *= of_sum;
+        store(fp32{}, to + i, x);
+    }
+    return i;
+}
+
 }  // namespace gx::detail::convert
 
 #undef GX_INLINE
