@@ -13,7 +13,7 @@ import tempfile
 RUNS = [
     ["step", "--only", "rows", "turns", "--models", "ResNet20", "--row-rounds", "1",
      "--rounds", "1", "--steps", "1"],
-    ["reduce", "--ranks", "2", "--sizes", "1024", "--turns", "1"],
+    ["reduce", "--ranks", "2", "--sizes", "1024", "--launches", "1"],
     ["image", "--rounds", "1", "--python", "/nonexistent/python3"],
     ["sim", "--no-peer", "--ranks", "64"],
 ]

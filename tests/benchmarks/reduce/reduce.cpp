@@ -1,5 +1,5 @@
 // All-reduce inside a machine: gx by threads and by MPI processes, MPI_Allreduce, and the floor.
-// Run:     ./gx bench reduce [--ranks 2,4,8] [--sizes 1024,65536] [--turns N] [--json FILE]
+// Run:     ./gx bench reduce [--ranks 2,4,8] [--sizes 1024,65536] [--launches N] [--json FILE]
 // Prints:  a line for each world, reducer, rank count, size and type, with each goal: met, missed,
 //          or why it is not judged
 //
@@ -8,9 +8,11 @@
 // gx's reducers between processes of either. Beside a reducer that sends its messages by an MPI
 // stands the MPI_Allreduce of that MPI, and the better of these reducers has the goal; beside all
 // others stands the quicker of both. The peers and the floor sum, gx divides by the rank count too.
-// Every rank rewrites its own gradient before each repeat; times are rank 0's, medians over all
-// turns, ratios medians of the turns' ratios. Ranks are bound to cores where there are enough,
-// buffers lie on 2 MiB pages where the kernel has them.
+// Every rank rewrites its own gradient before each repeat. A launch may keep a speed of its own, and
+// a machine that is shared be three times as slow in the next minute: so all jobs are launched
+// several times. A time is the median over launches of rank 0's median, a ratio the median of the
+// ratios within a launch. Ranks are bound to cores where there are enough, buffers lie on 2 MiB
+// pages where the kernel has them.
 #include <sched.h>
 
 #include <algorithm>
@@ -57,7 +59,7 @@ constexpr const char* in_halves = "bf16 buffers";  ///< a wire: gradients are ke
 struct Settings {
     std::vector<int> ranks{2, 4, 8};
     std::vector<std::size_t> sizes{1 << 10, 1 << 16, 1 << 20, 16 << 20, 100 << 20};
-    int turns = 5;
+    int launches = 7;
     std::filesystem::path json{};
 };
 
@@ -113,7 +115,8 @@ Micros on_threads(int ranks, std::size_t elements, int repeats) {
 // ---- Programs in processes of their own ---------------------------------------------------------
 
 /// A job of `program` under the launcher of an MPI, or the program alone where there is none.
-std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, int ranks) {
+std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, int ranks,
+                            bool prints_missing) {
     const bool fits = ranks <= cores();
     const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     std::vector<std::string> command;
@@ -129,36 +132,33 @@ std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, 
     command.push_back(folder / program);
     for (const std::string& file : {command.front(), command.back()})
         if (!std::filesystem::exists(file)) {
-            std::printf("%s on %d ranks is left out: there is no %s\n", program.c_str(), ranks,
-                        file.c_str());
+            if (prints_missing)
+                std::printf("%s on %d ranks is left out: there is no %s\n", program.c_str(), ranks,
+                            file.c_str());
             return nullptr;
         }
     return std::make_unique<Peer>(command, 1);
 }
 
-/// Something that is measured, and its times of each turn.
+/// Something that is measured, and its median time in each launch, by the bytes of a gradient.
 struct Contender {
     std::string world, reducer, wire;
     std::function<Micros(std::size_t elements, int repeats)> measure{};
     bool is_peer = false, is_floor = false;
-    std::vector<Micros> turns{};
+    std::map<std::size_t, Micros> launches{};
 
-    [[nodiscard]] Micros all() const {
-        Micros joined;
-        for (const Micros& t : turns) joined.insert(joined.end(), t.begin(), t.end());
-        return joined;
-    }
+    [[nodiscard]] double us(std::size_t bytes) const { return median(launches.at(bytes)); }
 };
-/// Of the turns, how many times as long `other` took.
-double ratio(const Contender& other, const Contender& mine) {
+/// Of the launches, how many times as long `other` took.
+double ratio(const Contender& other, const Contender& mine, std::size_t bytes) {
     Micros ratios;
-    for (std::size_t i = 0; i < mine.turns.size(); ++i)
-        ratios.push_back(median(other.turns[i]) / median(mine.turns[i]));
+    for (std::size_t i = 0; i < mine.launches.at(bytes).size(); ++i)
+        ratios.push_back(other.launches.at(bytes)[i] / mine.launches.at(bytes)[i]);
     return median(ratios);
 }
 
-/// Those of `ranks` ranks that this machine has programs for.
-std::vector<Contender> contenders(int ranks, std::vector<std::shared_ptr<Peer>>& jobs) {
+/// Those of `ranks` ranks that this machine has programs for, whose jobs are launched.
+std::vector<Contender> contenders(int ranks, bool prints_missing) {
     std::vector<Contender> all;
     const auto on_own = [&]<class R, class S = gx::fp32>(const char* reducer, const char* wire) {
         all.push_back({"Threads", reducer, wire, [ranks](std::size_t elements, int repeats) {
@@ -178,9 +178,7 @@ std::vector<Contender> contenders(int ranks, std::vector<std::shared_ptr<Peer>>&
         all.push_back(std::move(c));
     };
     const auto job = [&](const std::string& mpi, const std::string& program) {
-        std::shared_ptr<Peer> peer = start(mpi, program, ranks);
-        if (peer) jobs.push_back(peer);
-        return peer;
+        return std::shared_ptr<Peer>(start(mpi, program, ranks, prints_missing));
     };
     if (const auto floor = job("", "gx_floor_reduce"))
         for (const std::string type : {"fp32", "bf16"})
@@ -241,19 +239,18 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
     for (const Contender& c : all) {
         if (c.world == mine.world && c.reducer == "SharedMemory<fp32>" && &c != &mine) fp32 = &c;
         if (c.world == mine.world && sends_messages(c) && sends_messages(mine) &&
-            (best == nullptr || median(c.all()) < median(best->all())))
+            (best == nullptr || c.us(bytes) < best->us(bytes)))
             best = &c;
         // Gradients are floats on every wire, but for those that are kept on 16 bits.
         if (c.is_floor && (c.wire == "bf16") == (mine.wire == in_halves)) floor = &c;
         const bool fits = !sends_messages(mine) || mine.world.ends_with(", " + c.reducer);
-        if (c.is_peer && fits && (peer == nullptr || median(c.all()) < median(peer->all())))
-            peer = &c;
+        if (c.is_peer && fits && (peer == nullptr || c.us(bytes) < peer->us(bytes))) peer = &c;
     }
-    const double us = median(mine.all());
+    const double us = mine.us(bytes);
     nlohmann::json row{{"world", mine.world}, {"reducer", mine.reducer}, {"ranks", ranks},
                        {"bytes", bytes},      {"wire", mine.wire},       {"gx_us", us},
                        {"peer", nullptr},     {"peer_us", nullptr},      {"floor_us", nullptr}};
-    row["elements"] = bytes / sizeof(float);
+    row["elements"] = bytes / sizeof(float), row["launches_us"] = mine.launches.at(bytes);
     if (mine.wire == in_halves) row["bytes"] = bytes / 2;
     row["goals"] = nlohmann::json::array();
     const Goal goal = goal_of(mine, best == &mine, ranks, bytes);
@@ -277,21 +274,21 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
                 mine.reducer.c_str(), mine.wire.c_str(), ranks, bytes / sizeof(float), us);
     std::optional<double> share, times, of_fp32;
     if (floor != nullptr) {
-        share = ratio(*floor, mine);
-        row["floor_us"] = median(floor->all()), row["floor_ratio"] = *share;
-        std::printf("  floor %10.1f, %5.2f", median(floor->all()), *share);
+        share = ratio(*floor, mine, bytes);
+        row["floor_us"] = floor->us(bytes), row["floor_ratio"] = *share;
+        std::printf("  floor %10.1f, %5.2f", floor->us(bytes), *share);
     }
     judge("floor", share, goal.floor, Bound::at_least, "gx_floor_reduce was not built");
     if (peer != nullptr) {
-        times = ratio(*peer, mine);
-        row["peer"] = peer->reducer, row["peer_us"] = median(peer->all());
-        row["peer_ratio"] = *times;
-        std::printf("  %s %10.1f, %5.2f", peer->reducer.c_str(), median(peer->all()), *times);
+        times = ratio(*peer, mine, bytes);
+        row["peer"] = peer->reducer, row["peer_us"] = peer->us(bytes);
+        row["peer_ratio"] = *times, row["peer_launches_us"] = peer->launches.at(bytes);
+        std::printf("  %s %10.1f, %5.2f", peer->reducer.c_str(), peer->us(bytes), *times);
     }
     judge("peer", times, goal.peer, Bound::at_least,
           "no MPI_Allreduce beside it: its MPI or gx_reduce_peer_openmpi and _mpich are missing");
     if (fp32 != nullptr && goal.fp32 > 0) {
-        of_fp32 = 1 / ratio(*fp32, mine);
+        of_fp32 = 1 / ratio(*fp32, mine, bytes);
         row["of_fp32"] = *of_fp32;
         std::printf("  of fp32 %5.2f", *of_fp32);
     }
@@ -314,20 +311,28 @@ void measure(const Settings& settings) {
     nlohmann::json rows = nlohmann::json::array();
     const std::string load_before = load_average();
     for (const int ranks : settings.ranks) {
-        std::vector<std::shared_ptr<Peer>> jobs;
-        std::vector<Contender> all = contenders(ranks, jobs);
-        for (const std::size_t bytes : settings.sizes) {
-            for (Contender& c : all) c.turns.clear();
-            for (int turn = 0; turn < settings.turns; ++turn)
-                for (Contender& c : all) {
-                    c.turns.push_back(c.measure(bytes / sizeof(float), repeats_of(bytes, ranks)));
-                    if (c.turns.back().empty())
-                        throw gx::Error(c.reducer + " ended before it was measured");
+        std::vector<Contender> all;
+        for (int launch = 0; launch < settings.launches; ++launch) {
+            std::fprintf(stderr, "%d ranks: launch %d of %d\n", ranks, launch + 1,
+                         settings.launches);
+            std::vector<Contender> launched = contenders(ranks, launch == 0);
+            for (const std::size_t bytes : settings.sizes)
+                for (Contender& c : launched) {
+                    const Micros times = c.measure(bytes / sizeof(float), repeats_of(bytes, ranks));
+                    if (times.empty()) throw gx::Error(c.reducer + " ended before it was measured");
+                    c.launches[bytes].push_back(median(times));
                 }
+            for (Contender& c : launched) c.measure = {};  // which ends its job
+            if (launch == 0) all = std::move(launched);
+            else
+                for (std::size_t i = 0; i < all.size(); ++i)
+                    for (const std::size_t bytes : settings.sizes)
+                        all[i].launches[bytes].push_back(launched[i].launches[bytes].front());
+        }
+        for (const std::size_t bytes : settings.sizes)
             for (const Contender& c : all)
                 if (!c.is_peer && !c.is_floor) rows.push_back(row_of(c, all, ranks, bytes));
-            std::fflush(stdout);
-        }
+        std::fflush(stdout);
     }
     int judged = 0, met = 0, not_judged = 0;
     for (const auto& row : rows)
@@ -346,9 +351,9 @@ void measure(const Settings& settings) {
     std::printf("load averages (the peers' processes sleep between their turns): %s\n",
                 load.c_str());
     if (settings.json.empty()) return;
-    const nlohmann::json all{{"benchmark", "reduce"},   {"cpu", gx::bench::cpu_name()},
-                             {"cores", cores()},        {"load", load},
-                             {"turns", settings.turns}, {"rows", rows}};
+    const nlohmann::json all{
+        {"benchmark", "reduce"}, {"cpu", gx::bench::cpu_name()},  {"cores", cores()},
+        {"load", load},          {"launches", settings.launches}, {"rows", rows}};
     gx::write_file(settings.json, all.dump(2) + "\n");
 }
 
@@ -365,7 +370,7 @@ int main(int argc, char** argv) {
     app.add_option("--sizes", s.sizes, "bytes of a gradient")
         ->delimiter(',')
         ->check(gx::count_in(4, 1 << 30));
-    app.add_option("--turns", s.turns, "of each")->check(gx::count_in(1, 1 << 20));
+    app.add_option("--launches", s.launches, "of each job")->check(gx::count_in(1, 1 << 20));
     app.add_option("--json", s.json, "also write what was measured there");
     return gx::run_program(app, argc, argv, [&] { measure(s); });
 }
