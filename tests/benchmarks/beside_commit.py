@@ -10,6 +10,10 @@ turns: speed is 1 where they are as fast, above 1 where this tree is faster. Bot
 without peers, which would only add time. What other processes took of the cores is printed: more
 than 3 % and the ratios are rough.
 
+`--only predictions` prints instead how far both trees' predictions of published results are off,
+also on publications held out, by one procedure: that of `gx_predict --hold-out source`. It takes a
+quarter of an hour, and COMMIT has to be older than that procedure.
+
 Exit status: 0, also where rows are slower (they are named); 1 if a benchmark fails; 2 for a commit
 that git does not know, or that has none of the benchmarks."""
 import argparse, json, os, pathlib, statistics, subprocess, sys, tempfile, time
@@ -23,9 +27,21 @@ BENCHMARKS = {
 }
 
 
+PREDICTIONS = 'predictions'  # alone, and not unless told
+
+
 def fail(sentence):
     print(f'beside_commit.py: {sentence}', file=sys.stderr)
     sys.exit(2)
+
+
+def run(*command, cwd=ROOT):
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout + done.stderr, file=sys.stderr)
+        print(f'beside_commit.py: {command[0]} ends with {done.returncode}', file=sys.stderr)
+        sys.exit(1)
+    return done.stdout
 
 
 def git(*arguments):
@@ -57,13 +73,8 @@ def build(tree, names):
     folder = tree / 'build' / 'release'
     targets = [f'gx_bench_{name}' for name in names]
     print(f'building {", ".join(targets)} in {folder}', flush=True)
-    for command in (['cmake', '--preset', 'release'],
-                    ['cmake', '--build', folder, '--target', *targets]):
-        done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
-        if done.returncode:
-            print(done.stdout + done.stderr, file=sys.stderr)
-            print(f'beside_commit.py: {tree} does not build', file=sys.stderr)
-            sys.exit(1)
+    run('cmake', '--preset', 'release', cwd=tree)
+    run('cmake', '--build', folder, '--target', *targets, cwd=tree)
     return {name: folder / f'gx_bench_{name}' for name in names}
 
 
@@ -100,13 +111,45 @@ def cpu_seconds():
 def measure(program, arguments):
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / 'rows.json'
-        done = subprocess.run([program, *arguments, '--json', file], cwd=program.parents[2],
-                              capture_output=True, text=True)
-        if done.returncode:
-            print(done.stdout + done.stderr, file=sys.stderr)
-            print(f'beside_commit.py: {program} ends with {done.returncode}', file=sys.stderr)
-            sys.exit(1)
+        run(program, *arguments, '--json', file, cwd=program.parents[2])
         return json.loads(file.read_text())
+
+
+def compare_predictions(commit, old_tree, here):
+    """Mean absolute errors of both trees on the published results of this one, in points."""
+    if not (old_tree / 'sims/include/gx/sim/predict/fit.hpp').exists():
+        fail(f'{commit} holds out publications by the procedure of this tree, or predicts nothing; '
+             'name a commit that has sims/include/gx/sim/predict/fit.hpp')
+    cases = ROOT / 'reference/published/cases.json'
+    print('building both', flush=True)
+    before = old_tree.parent / f'held_out_{commit}'
+    run('g++', '-std=c++20', '-O2', '-Iinclude', '-Isims/include',
+        *(f'-I{folder}' for folder in sorted(old_tree.glob('plugins/*/include'))),
+        ROOT / 'tests/benchmarks/beside_commit/held_out_before.cpp', '-o', before,
+        '-lfmt', '-lz', '-lboost_context', '-pthread', cwd=old_tree)
+    run('cmake', '--preset', 'release')
+    run('cmake', '--build', ROOT / 'build/release', '--target', 'gx_predict')
+    print(f'holding out each publication: {commit}', flush=True)
+    errors = {'before': json.loads(run(before, cases))}
+    found = []
+    for hold_out in ([], ['--hold-out', 'source']):
+        print(f'{" ".join(["score:", *hold_out])} {here}', flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / 'score.json'
+            run(ROOT / 'build/release/gx_predict', '--score', cases, '--json', file, *hold_out)
+            found.append(json.loads(file.read_text()))
+    several = 'scored_calibration_several_machines'
+    errors['now'] = {'points': found[0][several]['points'],
+                     'in_force': found[0][several]['mae'],
+                     'nothing_fitted': found[0]['nothing_fitted_several_machines']['mae'],
+                     'held_out_nested': found[1][several]['mae']}
+    print(f'\nmean absolute error of efficiency, percentage points; {commit} and {here}')
+    for key, what in (('points', 'measurements on several machines'),
+                      ('in_force', 'constants in force, fitted on all of them'),
+                      ('nothing_fitted', 'nothing fitted: every constant at its prior'),
+                      ('held_out_nested', 'each publication held out, nested')):
+        print(f'{what:48} {errors["before"][key]:8.4g} {errors["now"][key]:8.4g}')
+    return errors
 
 
 def cpu_name():
@@ -119,8 +162,9 @@ def cpu_name():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('commit', help='what this tree is compared with')
-    parser.add_argument('--only', nargs='+', choices=sorted(BENCHMARKS), metavar='NAME',
-                        default=list(BENCHMARKS), help=', '.join(BENCHMARKS))
+    parser.add_argument('--only', nargs='+', metavar='NAME', default=list(BENCHMARKS),
+                        choices=[*sorted(BENCHMARKS), PREDICTIONS],
+                        help=', '.join([*BENCHMARKS, 'or ' + PREDICTIONS + ' alone']))
     parser.add_argument('--turns', type=int, default=3, help='runs of each program (3)')
     parser.add_argument('--json', type=pathlib.Path, help='also write the ratios there')
     given = parser.parse_args()
@@ -128,14 +172,23 @@ def main():
         fail(f'--turns is {given.turns}; expected 1 or more')
     if given.json and not given.json.resolve().parent.is_dir():
         fail(f'--json {given.json}: its folder does not exist; create it, or name another')
+    if PREDICTIONS in given.only and len(given.only) > 1:
+        fail(f'--only {" ".join(given.only)}: {PREDICTIONS} are compared alone')
     commit, old_tree = checkout(given.commit)
+    here = git('describe', '--always', '--dirty').stdout.strip()
+    if given.only == [PREDICTIONS]:
+        errors = compare_predictions(commit, old_tree, here)
+        if given.json:
+            given.json.write_text(json.dumps(
+                {'benchmark': 'beside_commit', 'before': commit, 'now': here,
+                 'error_points': errors}, indent=2) + '\n')
+        return
     names = [name for name in given.only if has_benchmark(old_tree, name)]
     for name in given.only:
         if name not in names:
             print(f'{commit} has no benchmark {name}: left out')
     if not names:
         fail(f'{commit} has none of {", ".join(given.only)}; name a later commit')
-    here = git('describe', '--always', '--dirty').stdout.strip()
     programs = {'old': build(old_tree, names), 'new': build(ROOT, names)}
 
     samples = {}  # (name, row) -> {'old': [...], 'new': [...]}
