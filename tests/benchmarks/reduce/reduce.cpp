@@ -8,8 +8,8 @@
 // gx's reducers between processes of either. Beside a reducer that sends its messages by an MPI
 // stands the MPI_Allreduce of that MPI, and the better of these reducers has the goal; beside all
 // others stands the quicker of both. The peers and the floor sum, gx divides by the rank count too.
-// Every rank rewrites its own gradient before each repeat. A launch may keep a speed of its own, and
-// a machine that is shared be three times as slow in the next minute: so all jobs are launched
+// Every rank rewrites its own gradient before each repeat. A launch may keep a speed of its own,
+// and a machine that is shared be three times as slow in the next minute: so all jobs are launched
 // several times. A time is the median over launches of rank 0's median, a ratio the median of the
 // ratios within a launch. Ranks are bound to cores where there are enough, buffers lie on 2 MiB
 // pages where the kernel has them.
