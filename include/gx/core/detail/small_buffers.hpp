@@ -8,7 +8,7 @@
 namespace gx::detail {
 
 /// Memory of buffers that are too small for a page of 2 MiB each, on such pages together: a message
-/// to another process has fewer pages to be found, at 64 KiB a third of its time over Open MPI.
+/// to another process has fewer pages to be found: a fifth of a ring of 64 KiB over Open MPI.
 /// Freed memory is kept for the next buffers.
 ///
 /// Blocks are of 2^k bytes, on multiples of 4 KiB.
