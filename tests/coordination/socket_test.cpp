@@ -110,7 +110,7 @@ TEST(Socket, ARootThatDoesNotListenIsNamed) {
 
 // A full queue of a listener: no connection comes to be, and none is refused.
 void expect_given_up_at(const std::string& address, int family, const sockaddr* at, socklen_t size,
-                        std::chrono::nanoseconds limit = 50ms) {
+                        std::chrono::nanoseconds limit) {
     std::vector<Descriptor> waiting;
     for (int i = 0; i < 4; ++i) {
         waiting.emplace_back(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -118,6 +118,19 @@ void expect_given_up_at(const std::string& address, int family, const sockaddr* 
     }
     const std::string text = sentence_of([&] { (void)connect_to(address, limit); });
     EXPECT_NE(text.find("can't be reached"), text.npos) << text;
+}
+void expect_given_up_at_a_port(std::chrono::nanoseconds limit) {
+    const Descriptor full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(a);
+    auto* at = reinterpret_cast<sockaddr*>(&a);
+    ASSERT_EQ(::bind(full.get(), at, size), 0);
+    ASSERT_EQ(::listen(full.get(), 0), 0);
+    ASSERT_EQ(::getsockname(full.get(), at, &size), 0);
+    expect_given_up_at("tcp:127.0.0.1:" + std::to_string(ntohs(a.sin_port)), AF_INET, at, size,
+                       limit);
 }
 TEST(Socket, AnAttemptThatHangsEndsWithTheLimit) {
     const testing_support::Folder folder;
@@ -130,33 +143,14 @@ TEST(Socket, AnAttemptThatHangsEndsWithTheLimit) {
         const auto* at = reinterpret_cast<const sockaddr*>(&a);
         ASSERT_EQ(::bind(full.get(), at, sizeof(a)), 0);
         ASSERT_EQ(::listen(full.get(), 0), 0);
-        expect_given_up_at("unix:" + path, AF_UNIX, at, sizeof(a));
+        expect_given_up_at("unix:" + path, AF_UNIX, at, sizeof(a), 50ms);
     }
-    const Descriptor full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(a);
-    auto* at = reinterpret_cast<sockaddr*>(&a);
-    ASSERT_EQ(::bind(full.get(), at, size), 0);
-    ASSERT_EQ(::listen(full.get(), 0), 0);
-    ASSERT_EQ(::getsockname(full.get(), at, &size), 0);
-    expect_given_up_at("tcp:127.0.0.1:" + std::to_string(ntohs(a.sin_port)), AF_INET, at, size);
+    expect_given_up_at_a_port(50ms);
 }
 /// Longer limits are kept too: what an attempt takes is no standstill.
 TEST(Socket, ManyAttemptsThatHangEndWithTheLimit) {
-    const Descriptor full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(a);
-    auto* at = reinterpret_cast<sockaddr*>(&a);
-    ASSERT_EQ(::bind(full.get(), at, size), 0);
-    ASSERT_EQ(::listen(full.get(), 0), 0);
-    ASSERT_EQ(::getsockname(full.get(), at, &size), 0);
     const auto begun = std::chrono::steady_clock::now();
-    expect_given_up_at("tcp:127.0.0.1:" + std::to_string(ntohs(a.sin_port)), AF_INET, at, size,
-                       12s);
+    expect_given_up_at_a_port(12s);
     EXPECT_LT(std::chrono::steady_clock::now() - begun, 30s);
 }
 TEST(Socket, AConnectionWaitsForItsBytes) {
