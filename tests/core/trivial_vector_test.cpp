@@ -1,16 +1,12 @@
 #include <gx/core/trivial_vector.hpp>  // first, so the header is seen to stand alone
 
-#include <algorithm>  // sort, unique
-#include <cstdint>    // uintptr_t
-#include <new>        // bad_alloc
-#include <span>       // a view
-#include <utility>    // move
-#include <vector>     // what it is compared with
+#include <new>      // bad_alloc
+#include <span>     // a view
+#include <utility>  // move
+#include <vector>   // what it is compared with
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-
-#include <gx/core/detail/small_buffers.hpp>  // SmallBuffers
 
 namespace {
 
@@ -99,24 +95,6 @@ TEST(TrivialVector, LiesOnLargePagesWhereItIsLarge) {
     }
     EXPECT_FALSE(on_page(small[0].data()) && on_page(small[1].data()));
     EXPECT_FALSE(on_page(plain[0].data()) && on_page(plain[1].data()));
-}
-/// Where no sanitizer looks behind the last element.
-TEST(TrivialVector, SharesALargePageWhereItIsSmaller) {
-#if !defined(__SANITIZE_ADDRESS__)
-    using gx::detail::SmallBuffers;
-    std::vector<gx::TrivialVector<float, 64>> all(8);
-    std::vector<std::size_t> pages;
-    for (auto& v : all) {
-        v.resize(SmallBuffers::least / sizeof(float), 1.0f);
-        pages.push_back(reinterpret_cast<std::uintptr_t>(v.data()) / SmallBuffers::page);
-    }
-    std::sort(pages.begin(), pages.end());
-    EXPECT_LE(std::unique(pages.begin(), pages.end()) - pages.begin(), 2);
-    for (auto& v : all) {
-        v.push_back(2.0f);  // moves
-        EXPECT_EQ(v.front() + v.back(), 3.0f);
-    }
-#endif
 }
 TEST(TrivialVector, GrowsGeometrically) {
     gx::TrivialVector<int> v;

@@ -10,8 +10,7 @@
 #include <cstring>    // memcpy, memmove
 #include <new>        // operator new
 
-#include <gx/core/detail/small_buffers.hpp>  // SmallBuffers
-#include <gx/core/trivial_vector.hpp>        // the declarations
+#include <gx/core/trivial_vector.hpp>  // the declarations
 
 namespace gx::detail::trivial_vector {
 
@@ -30,33 +29,12 @@ inline std::size_t large_pages(std::size_t bytes, Layout element) {
     return element.alignment >= 64 ? bytes / large_page + (bytes % large_page >= large_page / 2)
                                    : 0;
 }
-/// Smaller ones share such pages.
-inline bool shares_a_page(std::size_t bytes, Layout element) {
-    return rounds_up && element.alignment >= 64 && large_pages(bytes, element) == 0 &&
-           SmallBuffers::takes(bytes, element.alignment);
-}
 inline std::size_t alignment_of(std::size_t bytes, Layout element) {
     return large_pages(bytes, element) > 0 ? large_page : element.alignment;
 }
 
-inline void* allocate(std::size_t bytes, Layout element) {
-    if (shares_a_page(bytes, element)) return SmallBuffers::allocate(bytes);
-    const std::size_t alignment = alignment_of(bytes, element);
-    const std::size_t paged = large_pages(bytes, element) * large_page;
-    const std::size_t taken = rounds_up ? std::max(bytes, paged) : bytes;
-    if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator new(taken);
-    void* const memory = ::operator new(taken, std::align_val_t(alignment));
-#if defined(MADV_HUGEPAGE)
-    if (paged > 0)  // a wish: where it fails, pages are smaller
-        (void)::madvise(memory, std::min(taken, paged), MADV_HUGEPAGE);
-#endif
-    return memory;
-}
-
 GX_DECL void Storage::release(Layout element) noexcept {
-    const std::size_t bytes = capacity_ * element.bytes;
-    if (shares_a_page(bytes, element)) return SmallBuffers::release(data_, bytes);
-    const std::size_t alignment = alignment_of(bytes, element);
+    const std::size_t alignment = alignment_of(capacity_ * element.bytes, element);
     if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return ::operator delete(data_);
     ::operator delete(data_, std::align_val_t(alignment));
 }
@@ -64,7 +42,16 @@ GX_DECL void Storage::release(Layout element) noexcept {
 GX_DECL void Storage::reserve(std::size_t count, Layout element) {
     if (count <= capacity_) return;
     if (count > PTRDIFF_MAX / element.bytes) throw std::bad_alloc();
-    void* const larger = allocate(count * element.bytes, element);
+    const std::size_t bytes = count * element.bytes, alignment = alignment_of(bytes, element);
+    const std::size_t paged = large_pages(bytes, element) * large_page;
+    const std::size_t taken = rounds_up ? std::max(bytes, paged) : bytes;
+    void* larger = alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__
+                       ? ::operator new(taken)
+                       : ::operator new(taken, std::align_val_t(alignment));
+#if defined(MADV_HUGEPAGE)
+    if (paged > 0)  // a wish: where it fails, pages are smaller
+        (void)::madvise(larger, std::min(taken, paged), MADV_HUGEPAGE);
+#endif
     if (count_ != 0) std::memcpy(larger, data_, count_ * element.bytes);
     release(element);
     data_ = larger;
