@@ -121,12 +121,21 @@ TEST(Member, ARootIsNotSilentWhileThisProcessStoodStill) {
     m.tick(23s);
     EXPECT_EQ(m.cause().reason, Reason::silent);
 }
+/// Unless it waits since a time between them.
 TEST(Member, StandstillsWithLittleBetweenThemAreOne) {
-    for (const bool far : {false, true}) {
+    struct Case {
+        bool far;
+        co::Duration waits;
+        co::Duration lasted;
+    };
+    for (const auto& [far, waits, lasted] :
+         {Case{false, 0s, 5s}, Case{true, 0s, 2s}, Case{false, 2s + Member::settling, 5s},
+          Case{false, 2s + Member::settling + 1ns, 2s}}) {
         Member m = joined();
         m.stood_still(3s, 4s);
         const auto now = 4s + co::WaitsForGraph::patience + (far ? 1ns : 0ns) + 2s;
         m.stood_still(2s, now);
+        if (waits > 0s) m.waits_for({{{2}, waits}});
         m.received(co::Waiting{}, now);
         (void)m.take();
         m.tick(now + Member::settling);
@@ -137,7 +146,7 @@ TEST(Member, StandstillsWithLittleBetweenThemAreOne) {
         const auto found = std::ranges::find_if(answer, is_answer);
         ASSERT_NE(found, answer.end());
         const co::Standstill& still = std::get<co::Waiting>(*found).standstill;
-        EXPECT_EQ(still.lasted, far ? 2s : 5s);
+        EXPECT_EQ(still.lasted, lasted);
         EXPECT_EQ(still.ago, Member::settling);
     }
 }

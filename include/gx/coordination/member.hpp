@@ -116,7 +116,8 @@ private:
     Regrouped regrouped_{};
     int runs_ = 1;
     std::vector<Wait> waits_{};
-    Duration stood_for_{}, stood_until_{};  ///< the last standstill; for 0: none
+    Duration stood_for_{}, stood_until_{};  ///< standstills that are one; for 0: none
+    Duration stood_last_for_{};             ///< the last of them
     int agreed_ = 0, exit_status_ = 0, changes_ = 0;
     bool asked_ = false;
     bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;

@@ -25,6 +25,12 @@ TEST(Patience, EndsAtItsLimit) {
     EXPECT_FALSE(p.ended(begin + 249ms));
     EXPECT_TRUE(p.ended(begin + 250ms));
     EXPECT_TRUE(p.ended(begin + 251ms)) << "and stays so";
+    EXPECT_EQ(Patience(250ms, begin).left(begin + 50ms), 200ms);
+    EXPECT_EQ(Patience(250ms, begin).left(begin + 300ms), 0ms);
+    Patience skipping(3s, begin);
+    skipping.skip(begin + 2s);
+    EXPECT_FALSE(skipping.ended(begin + 2900ms));
+    EXPECT_TRUE(skipping.ended(begin + 3s)) << "the 2 s count";
 }
 TEST(Patience, DoesNotCountAStandstill) {
     const Patience::Clock::time_point begin(1h);

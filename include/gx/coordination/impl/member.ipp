@@ -128,7 +128,8 @@ GX_DECL void Member::regroup(const Regrouped& by, Duration now) {
     next.regrouped_ = by;
     next.runs_ = runs_ + 1;
     next.changes_ = changes_ + 1;
-    next.stood_for_ = stood_for_, next.stood_until_ = stood_until_;
+    next.stood_for_ = stood_for_, next.stood_last_for_ = stood_last_for_;
+    next.stood_until_ = stood_until_;
     *this = std::move(next);
 }
 
@@ -199,6 +200,7 @@ GX_DECL void Member::stood_still(Duration for_, Duration now) {
     const Duration ran = now - for_ - stood_until_;  // since the standstill before
     const bool goes_on = stood_for_ > Duration{} && ran <= WaitsForGraph::patience;
     stood_for_ = goes_on ? saturating_sum(stood_for_, for_) : for_;
+    stood_last_for_ = for_;
     stood_until_ = now;
 }
 
@@ -206,8 +208,13 @@ GX_DECL void Member::answer_if_due(Duration now) {
     const bool is_due = stood_for_ == Duration{} || now >= stood_until_ + settling;
     if (!asked_ || !is_due) return;
     asked_ = false;
-    const bool never = stood_for_ == Duration{};
-    send(Waiting{waits_, operation_, {stood_for_, never ? Duration{} : now - stood_until_}});
+    if (stood_for_ == Duration{}) return send(Waiting{waits_, operation_, {}});
+    // A wait that it has begun between two of them explains what the earlier ones did not.
+    const Duration last_began = stood_until_ - stood_last_for_;
+    const bool has_begun_to_wait =
+        std::ranges::any_of(waits_, [&](const Wait& w) { return now - w.lasted < last_began; });
+    const Duration lasted = has_begun_to_wait ? stood_last_for_ : stood_for_;
+    send(Waiting{waits_, operation_, {lasted, now - stood_until_}});
 }
 
 GX_DECL void Member::note(std::vector<std::byte> bytes) { send(Note{rank(), std::move(bytes)}); }

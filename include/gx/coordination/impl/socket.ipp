@@ -89,9 +89,6 @@ inline void notice_vanished_hosts(int socket) {
     set(IPPROTO_TCP, TCP_USER_TIMEOUT, 3000);
 }
 
-/// The most time that one address gets in an attempt.
-inline constexpr Duration attempt = std::chrono::seconds(5);
-
 /// connect() that returns after `limit`, or once `patience` has ended. False, with errno, where it
 /// fails.
 inline bool connect_within(int socket, const sockaddr* a, socklen_t size, Duration limit,
@@ -117,8 +114,8 @@ inline bool connect_within(int socket, const sockaddr* a, socklen_t size, Durati
     return ::fcntl(socket, F_SETFL, flags) == 0;
 }
 
-/// One attempt, in which each address of the host gets its share of `limit`; none, with errno,
-/// where it fails.
+/// One attempt, in which each address of the host gets at most `limit`, and its share of what is
+/// left of `patience`; none, with errno, where it fails.
 inline Descriptor try_connect(std::string_view address, const Parsed& p, Duration limit,
                               gx::detail::Patience& patience) {
     if (!p.path.empty()) {
@@ -130,11 +127,11 @@ inline Descriptor try_connect(std::string_view address, const Parsed& p, Duratio
     }
     const Found found = find_host(address, p, false);
     patience.skip();  // a name server may have taken seconds
-    int addresses = 0;
-    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++addresses;
+    int left = 0;
+    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++left;
     for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
         Descriptor s(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
-        const Duration share = std::min(attempt, limit / addresses);
+        const Duration share = std::min(limit, patience.left() / left--);
         if (!s || !connect_within(s.get(), a->ai_addr, a->ai_addrlen, share, patience)) continue;
         notice_vanished_hosts(s.get());
         return s;
@@ -224,8 +221,12 @@ GX_DECL bool no_descriptor_is_left(int error) {
 GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     const auto parsed = detail::socket::parse(address);
     gx::detail::Patience patience(limit);
+    // Of an address: short at first, as another one of the host may be the one that answers.
+    Duration attempt = std::chrono::milliseconds(400);
     for (int pause = 1;; pause = std::min(2 * pause, 200)) {
-        if (Descriptor s = detail::socket::try_connect(address, parsed, limit, patience)) return s;
+        if (Descriptor s = detail::socket::try_connect(address, parsed, attempt, patience))
+            return s;
+        attempt = std::min<Duration>(2 * attempt, std::chrono::seconds(5));
         const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
                              errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
         if (!not_yet || patience.ended()) detail::socket::fail(address, "can't be reached");

@@ -1,7 +1,7 @@
 // Patience: how long a wait lasts, in time in which this process runs.
 #pragma once
 
-#include <algorithm>  // min
+#include <algorithm>  // max, min
 #include <chrono>     // steady_clock
 #include <utility>    // exchange
 
@@ -34,6 +34,10 @@ public:
     }
     /// A look after a call that may have taken long: what has passed counts.
     void skip(Clock::time_point now = Clock::now()) { last_ = now; }
+    [[nodiscard]] std::chrono::nanoseconds left(Clock::time_point now = Clock::now()) const {
+        return endless() ? std::chrono::nanoseconds::max()
+                         : std::max(end_ - now, Clock::duration(0));
+    }
     /// When to look again, at the latest.
     [[nodiscard]] Clock::time_point next_look() const { return std::min(end_, last_ + look_every); }
     [[nodiscard]] bool endless() const { return end_ == Clock::time_point::max(); }
