@@ -26,8 +26,12 @@ endforeach()
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/gxConfig.cmake.in ${PROJECT_BINARY_DIR}/gxConfig.cmake
   INSTALL_DESTINATION ${gx_package_dir} NO_SET_AND_CHECK_MACRO)
+set(gx_any_architecture ARCH_INDEPENDENT)  # headers alone
+if(gx_compiled_names OR TARGET gx_cuda_gpu)
+  set(gx_any_architecture)
+endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
-                                 COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+                                 COMPATIBILITY SameMinorVersion ${gx_any_architecture})
 install(FILES ${PROJECT_BINARY_DIR}/gxConfig.cmake ${PROJECT_BINARY_DIR}/gxConfigVersion.cmake
         DESTINATION ${gx_package_dir})
 foreach(name mpi nccl)  # what programs with the component `compiled` compile for their own library

@@ -45,16 +45,26 @@ function(must_refuse component sentence)
   endif()
 endfunction()
 must_refuse(nonsense "no component 'nonsense'")
-if(EXISTS ${place}/prefix/lib/cmake/gx/gx-nccl-targets.cmake)
-  must_refuse(nccl "component 'nccl' needs nccl.h, which is not found"
-              -D GX_NCCL_INCLUDE_DIR=)  # not looked for then
+# What an optional component lacks costs this one alone.
+function(must_leave_out component)
   file(WRITE ${place}/optional/CMakeLists.txt
        "cmake_minimum_required(VERSION 3.25)\nproject(optional LANGUAGES CXX)\n"
-       "find_package(gx REQUIRED OPTIONAL_COMPONENTS nccl)\n"
-       "if(gx_nccl_FOUND OR TARGET gx::nccl OR NOT TARGET gx::gx)\n"
-       "  message(FATAL_ERROR \"gx::nccl can't be used\")\nendif()\n")
-  execute_process(COMMAND ${CMAKE_COMMAND} --fresh -S ${place}/optional -B ${place}/optional/build
-                          -G Ninja -D CMAKE_CXX_COMPILER=${COMPILER}
-                          -D CMAKE_PREFIX_PATH=${place}/prefix -D GX_NCCL_INCLUDE_DIR=
-                  OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-endif()
+       "find_package(gx REQUIRED COMPONENTS reference OPTIONAL_COMPONENTS ${component})\n"
+       "if(gx_${component}_FOUND OR TARGET gx::${component} OR NOT TARGET gx::reference)\n"
+       "  message(FATAL_ERROR \"gx::${component} can't be used, gx::reference can\")\nendif()\n")
+  must(${CMAKE_COMMAND} --fresh -S ${place}/optional -B ${place}/optional/build -G Ninja
+       -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix ${ARGN})
+endfunction()
+# A row: a component, what it needs by the error, and the definition with which that is not found.
+set(rows "nccl" "the header nccl.h" "GX_NCCL_INCLUDE_DIR="
+         "onednn" "a package that find_package.dnnl CONFIG. does not find"
+         "CMAKE_DISABLE_FIND_PACKAGE_dnnl=ON"
+         "image" "a package that find_package.PNG. does not find"
+         "CMAKE_DISABLE_FIND_PACKAGE_PNG=ON")
+while(rows)
+  list(POP_FRONT rows component needs missing)
+  if(EXISTS ${place}/prefix/lib/cmake/gx/gx-${component}-targets.cmake)
+    must_refuse(${component} "component '${component}' needs ${needs}" -D ${missing})
+    must_leave_out(${component} -D ${missing})
+  endif()
+endwhile()
