@@ -12,6 +12,8 @@
 #include <string>   // sentences
 #include <utility>  // forward
 
+#include <gx/core/detail/sanitizers.hpp>  // GX_THREAD_SANITIZER
+
 namespace testing_support {
 
 /// A T that processes forked later share with this one; T holds no pointers. Zero at first.
@@ -36,13 +38,8 @@ private:
 class WithProcesses : public ::testing::Test {
 protected:
     void SetUp() override {
-#if defined(__SANITIZE_THREAD__)
-        GTEST_SKIP() << "the thread sanitizer does not follow threads through fork()";
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-        GTEST_SKIP() << "the thread sanitizer does not follow threads through fork()";
-#endif
-#endif
+        if constexpr (GX_THREAD_SANITIZER)
+            GTEST_SKIP() << "the thread sanitizer does not follow threads through fork()";
     }
 };
 

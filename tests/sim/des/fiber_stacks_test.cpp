@@ -8,6 +8,7 @@
 
 #include <sys/resource.h>
 
+#include <gx/core/detail/sanitizers.hpp>
 #include <gx/core/error.hpp>
 #include <gx/sim/des/engine.hpp>
 
@@ -58,7 +59,7 @@ TEST(FiberStacksDeath, AnOverflowHitsTheGuardPage) {
 }
 
 // ---- A fault ------------------------------------------------------------------------
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need address space
+#if !GX_ADDRESS_SANITIZER && !GX_THREAD_SANITIZER  // they need address space
 TEST(FiberStacks, SaysWhichLimitToRaise) {
     std::vector<boost::context::stack_context> all;
     FiberStacks stacks;

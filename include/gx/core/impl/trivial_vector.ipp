@@ -10,11 +10,12 @@
 #include <cstring>    // memcpy, memmove
 #include <new>        // operator new
 
-#include <gx/core/trivial_vector.hpp>  // the declarations
+#include <gx/core/detail/sanitizers.hpp>  // GX_ADDRESS_SANITIZER
+#include <gx/core/trivial_vector.hpp>     // the declarations
 
 namespace gx::detail::trivial_vector {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if GX_ADDRESS_SANITIZER
 inline constexpr bool rounds_up = false;  // what lies behind the last element is seen then
 #else
 inline constexpr bool rounds_up = true;

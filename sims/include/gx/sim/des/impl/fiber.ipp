@@ -10,26 +10,16 @@
 
 #include <boost/context/fiber.hpp>  // the switch
 
-#include <gx/core/contract.hpp>         // GX_EXPECT
-#include <gx/sim/des/fiber_stacks.hpp>  // FiberStacks
-#include <gx/sim/des/fiber.hpp>         // Fiber
+#include <gx/core/contract.hpp>           // GX_EXPECT
+#include <gx/core/detail/sanitizers.hpp>  // GX_ADDRESS_SANITIZER
+#include <gx/sim/des/fiber_stacks.hpp>    // FiberStacks
+#include <gx/sim/des/fiber.hpp>           // Fiber
 
-#if defined(__SANITIZE_ADDRESS__)
-#define GX_SIM_ADDRESS_SANITIZER 1
-#elif defined(__SANITIZE_THREAD__)
-#define GX_SIM_THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define GX_SIM_ADDRESS_SANITIZER 1
-#elif __has_feature(thread_sanitizer)
-#define GX_SIM_THREAD_SANITIZER 1
-#endif
-#endif
-#ifdef GX_SIM_ADDRESS_SANITIZER
+#if GX_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>         // forgets what an earlier stack left there
 #include <sanitizer/common_interface_defs.h>  // which stack is in use
 #endif
-#ifdef GX_SIM_THREAD_SANITIZER
+#if GX_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>  // which fiber's calls these are
 #endif
 
@@ -41,7 +31,7 @@ struct Fiber::Contexts {
         const auto stack = allocator.allocate();
         inside_bottom = static_cast<const char*>(stack.sp) - stack.size;
         inside_size = stack.size;
-#ifdef GX_SIM_ADDRESS_SANITIZER
+#if GX_ADDRESS_SANITIZER
         __asan_unpoison_memory_region(inside_bottom, inside_size);
 #endif
         call_inside();  // it runs up to where `body` begins
@@ -56,7 +46,7 @@ struct Fiber::Contexts {
         call_inside();
         inside = {};  // its stack unwinds
         call_outside();
-#ifdef GX_SIM_THREAD_SANITIZER
+#if GX_THREAD_SANITIZER
         __tsan_destroy_fiber(inside_calls);
 #endif
     }
@@ -85,7 +75,7 @@ struct Fiber::Contexts {
         restore({});
         self.body_();
         self.finished_ = true;
-#ifdef GX_SIM_THREAD_SANITIZER
+#if GX_THREAD_SANITIZER
         suspend();  // for good: to return would leave calls that the outside has not made
 #endif
         leave(nullptr, outside_bottom, outside_size);  // this stack is not used again
@@ -105,26 +95,26 @@ struct Fiber::Contexts {
     }
     static void leave([[maybe_unused]] void** kept, [[maybe_unused]] const void* bottom,
                       [[maybe_unused]] std::size_t size) {
-#ifdef GX_SIM_ADDRESS_SANITIZER
+#if GX_ADDRESS_SANITIZER
         __sanitizer_start_switch_fiber(kept, bottom, size);
 #endif
     }
     static void arrive([[maybe_unused]] void* kept, [[maybe_unused]] const void** bottom,
                        [[maybe_unused]] std::size_t* size) {
-#ifdef GX_SIM_ADDRESS_SANITIZER
+#if GX_ADDRESS_SANITIZER
         __sanitizer_finish_switch_fiber(kept, bottom, size);
 #endif
     }
 
     // The thread sanitizer keeps a call stack for each fiber: announces the fiber that runs next.
     void call_inside() {
-#ifdef GX_SIM_THREAD_SANITIZER
+#if GX_THREAD_SANITIZER
         outside_calls = __tsan_get_current_fiber();
         __tsan_switch_to_fiber(inside_calls, 0);
 #endif
     }
     void call_outside() {
-#ifdef GX_SIM_THREAD_SANITIZER
+#if GX_THREAD_SANITIZER
         __tsan_switch_to_fiber(outside_calls, 0);
 #endif
     }
@@ -134,7 +124,7 @@ struct Fiber::Contexts {
     const void* inside_bottom = nullptr;
     const void* outside_bottom = nullptr;
     std::size_t inside_size = 0, outside_size = 0;
-#ifdef GX_SIM_THREAD_SANITIZER
+#if GX_THREAD_SANITIZER
     void* inside_calls = __tsan_create_fiber(0);
     void* outside_calls = nullptr;
 #endif
