@@ -83,6 +83,29 @@ TEST(Pipeline, KeepsGradientsInSharedMemoryForReducersThatWorkThere) {
     EXPECT_EQ(shared_by<Ring>(), 0u) << "messages are quicker from the host's own memory";
 }
 
+/// A transport that has a place for its messages too.
+template <class T>
+struct WithPlaceForMessages : Sharing<T> {
+    CountingMemory* messages;
+    WithPlaceForMessages(T& link, CountingMemory& shared, CountingMemory& m)
+        : Sharing<T>(link, shared), messages(&m) {}
+    [[nodiscard]] gx::MemoryResource* message_buffers() const { return messages; }
+};
+TEST(Pipeline, KeepsWhatMessagesAreReadFromWhereTheTransportHasThemBest) {
+    CountingMemory shared, messages, shared_in_place, messages_in_place;
+    gx::Threads<2>{}.run([&](auto& rank) {
+        if (rank.rank() == 1) return;
+        WithPlaceForMessages link(rank.transport(), shared, messages);
+        const Pipeline pipeline(rank.stream(), link, {.elements = 100}, Ring());
+        EXPECT_EQ(messages.buffers.size(), 3u) << "gradient, scratch and fp16 values";
+        WithPlaceForMessages other(rank.transport(), shared_in_place, messages_in_place);
+        const Pipeline in_place(rank.stream(), other, {.elements = 100}, InPlace());
+        EXPECT_EQ(messages_in_place.buffers.size(), 2u);
+    });
+    EXPECT_EQ(shared.buffers.size(), 0u);
+    EXPECT_EQ(shared_in_place.buffers.size(), 1u);
+}
+
 // ---- Buckets, worked by hand: 10 elements in buckets of 4, from the end -------------------
 TEST(Pipeline, QueuesABucketWhenItIsWhole) {
     std::vector<std::size_t> lengths;

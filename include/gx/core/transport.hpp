@@ -123,6 +123,8 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 ///           next call. Processes report a lost rank with it; faults of a simulated cluster strike
 ///           in the reduction of a bucket. See working_on(link, operation).
 ///           operation()  returns it, where parts of it matter, as to a trace. See working_on_part.
+///           message_buffers()  a MemoryResource of the host's memory, where messages are best read
+///           from and written to. See message_buffers(link).
 ///           in_operation(operation)  the endpoint of the same rank for the messages of that
 ///           operation: of its bucket on both sides, or they break the contract. A message that
 ///           carries nothing but values, as in NCCL, can't tell. See in_operation.

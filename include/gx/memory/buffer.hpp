@@ -42,6 +42,14 @@ template <class T>
     else return nullptr;
 }
 
+/// Where messages of a transport over the host's memory are best read from and written to. nullptr:
+/// `link` has no such place, and any memory is as good.
+template <class T>
+[[nodiscard]] MemoryResource* message_buffers([[maybe_unused]] T& link) {
+    if constexpr (requires { link.message_buffers(); }) return link.message_buffers();
+    else return nullptr;
+}
+
 /// `count` elements of a plain number type, zero at first, aligned to 64 bytes; in the memory of a
 /// resource, or of the host where that is nullptr.
 template <class T>

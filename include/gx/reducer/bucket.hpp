@@ -23,8 +23,11 @@ struct ReducePlan {
     std::uint64_t seed = 0;            ///< of random choices, equal on all ranks
     /// Of a whole gradient, ascending; they outlive the reducer. Empty where none are known.
     std::span<const ParameterSlice> slices{};
-    MemoryResource* memory = nullptr;  ///< where buckets lie; nullptr: the host's memory
+    MemoryResource* memory = nullptr;  ///< for the reducer's buffers; nullptr: the host's memory
 
+    [[nodiscard]] bool on_device() const {
+        return memory != nullptr && memory->memory() != &memory_id<HostMemory>;
+    }
     /// One gradient of one bucket at a time.
     [[nodiscard]] static constexpr ReducePlan whole(Placement placement, std::int64_t elements) {
         return {.placement = placement, .elements = elements, .bucket_elements = elements};

@@ -46,7 +46,7 @@ public:
             s.name = "residual " + std::to_string(i);
             s.next_name = s.name + ", in flight";
         }
-        on_device_ = plan.memory != nullptr;
+        on_device_ = plan.on_device();
     }
 
     /// Errors: a bucket outside of the reserved gradient breaks the contract.

@@ -86,9 +86,18 @@ struct PipelineOptions {
     std::int64_t bucket_elements = 0;  ///< 0: what the reducer asks for, else the whole vector
     std::uint64_t seed = 0;            ///< of a reducer's random choices
     std::span<const ParameterSlice> slices{};  ///< of the flat vector, in any order
-    MemoryResource* memory = nullptr;          ///< of the gradients; nullptr: the host's
+    /// Of the gradients and of the reducer; nullptr: the host's, where the transport has it best.
+    MemoryResource* memory = nullptr;
     bool defers = false;  ///< on a device, where gradients are stale: see Pipeline
 };
+
+/// Where gradients that reducer R averages over `link` lie, of the host's memory.
+template <class R, class T>
+[[nodiscard]] MemoryResource* gradient_buffers(T& link) {
+    if constexpr (detail::reducer::works_in_place<R>())
+        if (MemoryResource* const shared = shared_buffers(link)) return shared;
+    return message_buffers(link);
+}
 
 /// Holds the gradients in flight: staleness + 1 flat vectors, and a reducer working on them.
 ///
@@ -152,12 +161,16 @@ public:
           defers_(options.defers && !on_host && staleness > 0),
           slices_(options.slices, elements_, bucket_elements_) {
         MemoryResource* memory = options.memory;
-        if constexpr (on_host && detail::reducer::works_in_place<R>())
-            if (memory == nullptr) memory = shared_buffers(link);
+        MemoryResource* messages = options.memory;
+        if constexpr (on_host)
+            if (memory == nullptr) {
+                memory = gradient_buffers<R>(link);
+                messages = message_buffers(link);
+            }
         for (int i = 0; i <= staleness; ++i)
             slots_.emplace_back(memory, elements_, Label("gradient slot ") + i);
         pending_.reserve(slots_.size());
-        reducer_.reserve(plan(options.memory));
+        reducer_.reserve(plan(messages));
         if constexpr (on_host)
             for (std::size_t i = 0; i < slots_.size(); ++i)
                 note(Access::begin, values(slots_[i]), {Label("gradient slot ") + int(i)});

@@ -59,7 +59,7 @@ public:
             expect(collective::prove(collective::DirectAllGather(n)));
         }
         part_ = chunk_range(elements_, servers_, 0).size();
-        if (plan.memory != nullptr) receive_window_ = std::max(1, n - 1);  // one group has all
+        if (plan.on_device()) receive_window_ = std::max(1, n - 1);  // one group has all
         sum_ = {plan.memory, part_, "sum"};
         slots_ = {plan.memory, part_ * receive_window_, "received parts"};
         if constexpr (!in_place) wire_ = {plan.memory, elements_, "wire"};

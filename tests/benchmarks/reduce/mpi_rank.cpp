@@ -23,12 +23,12 @@ template <class R>
 void measure(World::Rank& rank, const gx::bench::Turn& turn) {
     const auto elements = static_cast<std::int64_t>(turn.elements);
     auto& link = rank.transport();
-    gx::MemoryResource* where = nullptr;  // as the Trainer's gradients
-    if constexpr (gx::detail::reducer::works_in_place<R>()) where = gx::shared_buffers(link);
-    gx::Buffer<float> buffer(where, elements, "gradient");
+    gx::Buffer<float> buffer(gx::gradient_buffers<R>(link), elements, "gradient");
     const auto values = buffer.view();
     R reducer;
-    reducer.reserve(gx::ReducePlan::whole(link.placement(), elements));
+    auto plan = gx::ReducePlan::whole(link.placement(), elements);
+    plan.memory = gx::message_buffers(link);
+    reducer.reserve(plan);
     std::vector<double> times;
     times.reserve(static_cast<std::size_t>(turn.repeats));
     for (int i = -2; i < turn.repeats; ++i) {

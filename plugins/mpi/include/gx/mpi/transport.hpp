@@ -23,6 +23,7 @@
 #include <gx/mpi/bucket_tags.hpp>           // BucketTags
 #include <gx/mpi/call.hpp>                  // MPI
 #include <gx/mpi/library_thread.hpp>        // in_library
+#include <gx/memory/large_pages.hpp>        // LargePages
 #include <gx/core/detail/patience.hpp>      // Patience
 
 namespace gx::mpi {
@@ -176,6 +177,10 @@ public:
     }
     [[nodiscard]] bool shares_cores() const { return messages_->shared()->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return messages_->shared(); }
+    [[nodiscard]] MemoryResource* message_buffers() const {
+        static LargePages pages;
+        return &pages;
+    }
 
     /// Sums over all ranks, in place, by MPI_Iallreduce. Every rank calls it with equal counts, one
     /// at a time. Elements of 16 bits are summed by an operation of ours: float, then E::encode.

@@ -1,0 +1,53 @@
+#include <gx/memory/large_pages.hpp>  // first, so the header is seen to stand alone
+
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using gx::Buffer;
+using gx::LargePages;
+
+std::uintptr_t address(std::span<const float> values) {
+    return reinterpret_cast<std::uintptr_t>(values.data());
+}
+constexpr auto page = std::uintptr_t{LargePages::page};
+constexpr std::int64_t least = std::int64_t{LargePages::least / sizeof(float)};
+
+TEST(LargePages, BeginABufferOnAPageOfItsOwn) {
+    LargePages pages;
+    Buffer<float> first(&pages, least, "first"), second(&pages, least, "second");
+    EXPECT_EQ(address(first.view()) % page, 0u);
+    EXPECT_EQ(address(second.view()) % page, 0u);
+    EXPECT_NE(address(first.view()), address(second.view()));
+}
+TEST(LargePages, AreNotSpentOnShortBuffers) {
+    LargePages pages;
+    int on_pages = 0;
+    for (int i = 0; i < 8; ++i) {
+        Buffer<float> other(&pages, least - 1, "other"), buffer(&pages, least - 1, "short");
+        EXPECT_EQ(address(buffer.view()) % 64, 0u);
+        on_pages += address(buffer.view()) % page == 0;
+    }
+    EXPECT_LT(on_pages, 8);
+}
+TEST(LargePages, HoldZerosAgainAfterTheyWereUsed) {
+    LargePages pages;
+    for (const std::int64_t count : {least - 1, least, std::int64_t{600000}})
+        for (int i = 0; i < 3; ++i) {
+            Buffer<float> buffer(&pages, count, "again");
+            EXPECT_EQ(std::accumulate(buffer.view().begin(), buffer.view().end(), 0.0f), 0.0f);
+            for (float& x : buffer.view()) x = 1.0f;
+        }
+}
+TEST(LargePages, AreMemoryOfTheHost) {
+    LargePages pages;
+    EXPECT_EQ(pages.memory(), &gx::memory_id<gx::HostMemory>);
+    Buffer<float> none(&pages, 0, "none");
+    EXPECT_TRUE(none.view().empty());
+}
+
+}  // namespace
