@@ -26,6 +26,7 @@
 #include <gx/io/nearest.hpp>                   // nearest_name
 #include <gx/loader/decoded.hpp>               // Decoded
 #include <gx/loader/formats/cifar.hpp>         // cifar10, cifar100
+#include <gx/loader/formats/idx_files.hpp>     // IdxFiles
 #include <gx/loader/formats/open_encoded.hpp>  // open_encoded
 #include <gx/loader/idx.hpp>                   // read_idx_dataset
 #include <gx/loader/in_memory.hpp>             // InMemory
@@ -76,7 +77,8 @@ Opened open_idx(const fs::path& images) {
     std::string name = images.filename().string();
     const std::size_t at = name.find("images-idx3");
     const fs::path labels = images.parent_path() / name.replace(at, 11, "labels-idx1");
-    const auto all = gx::read_idx(labels, 1).bytes;
+    if (images.extension() != ".gz") return keep(gx::IdxFiles(images, labels, 0, images.string()));
+    const auto all = gx::read_idx(labels, 1).bytes;  // in memory: gzip has no places
     const int classes = all.empty() ? 2 : 1 + *std::ranges::max_element(all);
     return keep(gx::read_idx_dataset(images, labels, std::max(2, classes), images.string()));
 }
