@@ -23,7 +23,7 @@
 #include <gx/model/lenet.hpp>                 // LeNet
 #include <gx/model/resnet.hpp>                // ResNet50
 #include <gx/model/resnext.hpp>               // ResNeXt50
-#include <gx/model/vgg.hpp>                   // Vgg16
+#include <gx/model/vgg.hpp>                   // Vgg
 #include <gx/onednn/device.hpp>               // Device
 #include <gx/trainer/predictor.hpp>           // Predictor
 
@@ -50,9 +50,10 @@ std::vector<gx::AnyModel> list() {
 const std::vector<gx::AnyModel>& known_models() {
     using namespace gx;
     static const auto all =
-        list<ResNet18, ResNet34, ResNet50, ResNet101, ResNet152, ResNeXt50, ResNeXt101, Vgg16,
-             AlexNet, InceptionV3, LeNet, ResNet8, ResNet20, ResNet32, ResNet44, ResNet56,
-             ResNet110, FashionResNet<8>, FashionResNet<20>>();
+        list<ResNet18, ResNet34, ResNet50, ResNet101, ResNet152, ResNeXt50, ResNeXt101, Vgg11,
+             Vgg13, Vgg16, Vgg19, Vgg11Bn, Vgg13Bn, Vgg16Bn, Vgg19Bn, AlexNet, InceptionV3, LeNet,
+             ResNet8, ResNet20, ResNet32, ResNet44, ResNet56, ResNet110, FashionResNet<8>,
+             FashionResNet<20>>();
     return all;
 }
 /// The network of the file, or of --model where the file does not name one.

@@ -12,7 +12,8 @@ CLASSES = 10
 MODELS = [("ResNet18", "resnet18", 64), ("ResNet34", "resnet34", 64), ("ResNet50", "resnet50", 64),
           ("ResNet101", "resnet101", 64), ("ResNet152", "resnet152", 64),
           ("ResNeXt50", "resnext50_32x4d", 64), ("AlexNet", "alexnet", 224),
-          ("Vgg16", "vgg16", 224), ("InceptionV3", "inception_v3", 107)]
+          ("Vgg11Bn", "vgg11_bn", 224), ("Vgg13", "vgg13", 224),
+          ("Vgg16", "vgg16", 224), ("Vgg19", "vgg19", 224), ("InceptionV3", "inception_v3", 107)]
 
 
 def made(constructor):

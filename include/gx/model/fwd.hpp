@@ -28,7 +28,16 @@ enum class Auxiliary : bool { no, yes };
 
 struct AlexNet;
 struct LeNet;
-struct Vgg16;
+template <int Depth, bool BatchNorm = false>
+struct Vgg;
+using Vgg11 = Vgg<11>;
+using Vgg13 = Vgg<13>;
+using Vgg16 = Vgg<16>;
+using Vgg19 = Vgg<19>;
+using Vgg11Bn = Vgg<11, true>;
+using Vgg13Bn = Vgg<13, true>;
+using Vgg16Bn = Vgg<16, true>;
+using Vgg19Bn = Vgg<19, true>;
 template <int... Hidden>
 struct Mlp;
 
@@ -89,8 +98,8 @@ template <>
 struct Header<LeNet> {
     GX_DEFINED_IN("gx/model/lenet.hpp")
 };
-template <>
-struct Header<Vgg16> {
+template <int D, bool B>
+struct Header<Vgg<D, B>> {
     GX_DEFINED_IN("gx/model/vgg.hpp")
 };
 template <int... H>

@@ -13,7 +13,7 @@
 #include <gx/model/inception.hpp>      // InceptionV3
 #include <gx/model/resnet.hpp>         // ResNet18 ... ResNet152
 #include <gx/model/resnext.hpp>        // ResNeXt50
-#include <gx/model/vgg.hpp>            // Vgg16
+#include <gx/model/vgg.hpp>            // Vgg
 #include <gx/onednn/device.hpp>        // Device
 #include <gx/trainer/safetensors.hpp>  // read_safetensors
 #include <support/files.hpp>           // Folder
@@ -38,7 +38,10 @@ constexpr Model models[] = {{"ResNet18", gx::graph<gx::ResNet18>, "resnet18"},
                             {"ResNet152", gx::graph<gx::ResNet152>, "resnet152"},
                             {"ResNeXt50", gx::graph<gx::ResNeXt50>, "resnext50_32x4d"},
                             {"AlexNet", gx::graph<gx::AlexNet>, "alexnet"},
+                            {"Vgg11Bn", gx::graph<gx::Vgg11Bn>, "vgg11_bn"},
+                            {"Vgg13", gx::graph<gx::Vgg13>, "vgg13"},
                             {"Vgg16", gx::graph<gx::Vgg16>, "vgg16"},
+                            {"Vgg19", gx::graph<gx::Vgg19>, "vgg19"},
                             {"InceptionV3", gx::graph<gx::InceptionV3>, "inception_v3"}};
 
 const Model& model_of(const Network& n) {
@@ -135,7 +138,8 @@ TEST_P(Torchvision, NamesAndShapesAreTheSame) {
 
 TEST_P(Torchvision, LogitsAreTheSame) {
     const Network& n = GetParam();
-    if (!runs_all && is_one_of(n, {"ResNet34", "ResNet101", "ResNet152", "Vgg16"}))
+    if (!runs_all &&
+        is_one_of(n, {"ResNet34", "ResNet101", "ResNet152", "Vgg13", "Vgg16", "Vgg19"}))
         GTEST_SKIP() << "its layers are those of the others: set GX_LARGE_TESTS=1 to run it";
     const Graph g = graph_of(n);
     const auto logits = logits_of(g, weights_of(g), images_of(g));

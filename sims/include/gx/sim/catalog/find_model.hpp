@@ -16,7 +16,7 @@
 #include <gx/model/inception.hpp>  // InceptionV3
 #include <gx/model/resnet.hpp>     // ResNet
 #include <gx/model/resnext.hpp>    // ResNeXt50, ResNeXt101
-#include <gx/model/vgg.hpp>        // Vgg16
+#include <gx/model/vgg.hpp>        // Vgg
 
 namespace gx::sim {
 
@@ -32,7 +32,7 @@ template <class M>
 }
 
 /// Every network that find_model knows. BERT is timed with its heads, as it is trained.
-inline constexpr std::array<KnownModel, 18> models{
+inline constexpr std::array<KnownModel, 21> models{
     known_model<ResNet18>("ResNet-18"),
     known_model<ResNet34>("ResNet-34"),
     known_model<ResNet50>("ResNet-50"),
@@ -42,7 +42,10 @@ inline constexpr std::array<KnownModel, 18> models{
     known_model<ResNeXt50>("ResNeXt-50"),
     known_model<ResNeXt101>("ResNeXt-101"),
     known_model<InceptionV3>("Inception-v3"),
+    known_model<Vgg11>("VGG-11"),
+    known_model<Vgg13>("VGG-13"),
     known_model<Vgg16>("VGG-16"),
+    known_model<Vgg19>("VGG-19"),
     known_model<AlexNet>("AlexNet"),
     known_model<BertBasePretraining>("BERT-base"),
     known_model<BertLargePretraining>("BERT-large"),
