@@ -122,9 +122,10 @@ struct DeviceOptions {
     int rank = 0;            ///< dropout differs between ranks
     UpdateCost update{};     ///< of the optimizer; simulated devices time and fit it
     ElementType compute = ElementType::fp32;  ///< of Trainer's Compute<E>; see computes_in
-    bool tf32 = false;  ///< Compute<tf32>: products read numbers of fp32 as tf32 has them
-    int phase = 0;      ///< of the run; simulated devices may time another graph for each
-    int at_once = 1;    ///< devices that this process computes on at once: they share its cores
+    bool tf32 = false;          ///< Compute<tf32>: products read numbers of fp32 as tf32 has them
+    int phase = 0;              ///< of the run; simulated devices may time another graph for each
+    bool deterministic = true;  ///< equal inputs give equal bits; false: need not, where quicker
+    int at_once = 1;  ///< devices that this process computes on at once: they share its cores
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.

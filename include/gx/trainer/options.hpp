@@ -48,9 +48,9 @@ struct CheckpointOptions {
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
 ///     note     micro_batches: the sums are rounded otherwise, and batch norm sees other images
-///     neither  weights: those of the checkpoint are in force; pixels, output, checkpoints, stop,
-///              evaluate, trace_steps, observers, progress, most_skips, survival: no effect on the
-///              weights
+///     neither  weights: those of the checkpoint are in force; pixels, deterministic, output,
+///              checkpoints, stop, evaluate, trace_steps, observers, progress, most_skips,
+///              survival: no effect on the weights beyond rounding
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
 /// the place of `batch`, and images of image_side x image_side pixels: Decoded decodes straight to
@@ -90,6 +90,9 @@ struct TrainerOptions {
     bool pixels = false;  ///< batches cross to the device as 8-bit pixels, and it normalises them
     std::uint64_t seed = 1;
     double label_smoothing = 0;
+    /// false: a device may take kernels whose sums change from run to run, where it has quicker
+    /// ones: cuDNN's. CPUs have none. A run is then repeated and resumed to rounding only.
+    bool deterministic = true;
     InitialWeights weights{};  ///< trained ones to start from; none: at random, by the seed
     ReducerOptions reducer{};  ///< NoOptions for most
     SchedulerOptions scheduler{};

@@ -35,6 +35,7 @@ struct RunOptions {
     bool pixels = false;
     std::uint64_t seed = 1;
     double label_smoothing = 0;
+    bool deterministic = true;
     std::filesystem::path output{}, resume{};
     bool evaluate = true;
     int trace_steps = 0;

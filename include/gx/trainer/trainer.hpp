@@ -241,6 +241,7 @@ private:
                 .pixels = o.pixels,
                 .seed = o.seed,
                 .label_smoothing = o.label_smoothing,
+                .deterministic = o.deterministic,
                 .output = o.output,
                 .resume = o.resume,
                 .evaluate = o.evaluate,

@@ -205,7 +205,8 @@ private:
                 .update = update,
                 .compute = run_.composition.compute,
                 .tf32 = run_.composition.tf32,
-                .phase = phase_};
+                .phase = phase_,
+                .deterministic = o_.deterministic};
     }
     [[nodiscard]] MicroBatches parts_of(const Batch& batch) const {
         return {batch, phase().micro_batch, o_.micro_batches};

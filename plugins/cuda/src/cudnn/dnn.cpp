@@ -139,6 +139,8 @@ bool Dnn::is_selected(const void* configuration, Precision precision) const {
     const bool products = precision == Precision::product;
     for (const cudnnBackendNumericalNote_t note : notes_of(configuration)) switch (note) {
             case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+                if (options_.deterministic) return false;
+                break;
             case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
             case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
                 return false;  // to fp16, without a scale
@@ -220,7 +222,7 @@ detail::PlanCache Dnn::cache_of_gpu() {
 std::uint64_t Dnn::cache_key(const DnnGraph& graph, Precision p) const {
     std::string all = graph.signature();
     for (const bool bit : {p == Precision::product, options_.tf32, options_.transforms,
-                           options_.compute == ElementType::fp32})
+                           options_.compute == ElementType::fp32, !options_.deterministic})
         all += bit ? '1' : '0';
     all += "heuristics B";  // which choose() asks: plans that others preferred stay in the cache
     return hash_bytes(std::as_bytes(std::span(all)));

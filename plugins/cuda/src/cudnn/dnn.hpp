@@ -40,6 +40,8 @@ struct DnnOptions {
     bool tf32 = false;
     /// Winograd's and Fourier's algorithms: faster, with larger errors than a sum's.
     bool transforms = false;
+    /// No engine is marked nondeterministic.
+    bool deterministic = true;
     /// Weight gradients of fp16 and bf16 are stored in fp32 where cuDNN has an engine for it: one
     /// group and, on all GPUs, inputs and filters in fours.
     bool fp32_weight_gradients = true;
@@ -90,8 +92,8 @@ private:
 ///         sums (out), of all images of a plan.
 /// Units:  all in DnnOptions::compute, but dbias and sums, which are fp32, and dweight where
 ///         weight_gradient_type says so.
-/// Order:  each plan writes its result whole, sums in fp32 and rounds once. No engine is marked
-///         nondeterministic: equal inputs give equal bits on one GPU and version of cuDNN.
+/// Order:  each plan writes its result whole, sums in fp32 and rounds once. With
+///         DnnOptions::deterministic equal inputs give equal bits on one GPU and version of cuDNN.
 struct DnnLayer {
     const DnnPlan* forward = nullptr;
     const DnnPlan* forward_with_sums = nullptr;  ///< of a convolution that a batch norm reads

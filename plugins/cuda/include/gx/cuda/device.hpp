@@ -37,9 +37,9 @@ namespace gx::cuda {
 ///         cuDNN has engines on some GPUs that store some of them in fp32: so the same steps
 ///         overflow, and are skipped, on every device and for every shape.
 /// Order:  no sum is in an order that hardware decides: equal inputs give equal bits on one GPU and
-///         version of cuDNN. A tensor that several operations read gets its gradient from the last
-///         of them first; each sum is rounded to the element. Ready is called where a parameter's
-///         gradient, and all behind, are final.
+///         version of cuDNN, unless DeviceOptions::deterministic is false. A tensor that several
+///         operations read gets its gradient from the last of them first; each sum is rounded to
+///         the element. Ready is called where a parameter's gradient, and all behind, are final.
 /// Errors: gx::Error in the constructor for a graph that can only be timed, a layer or an element
 ///         for which cuDNN has no plan on the GPU, cuDNN of another major version than the one
 ///         that it was compiled with, and a batch that does not fit beside one gradient and the

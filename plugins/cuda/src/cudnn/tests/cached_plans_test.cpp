@@ -116,25 +116,29 @@ TEST_F(CachedPlans, AnEmptyNameSwitchesThemOff) {
     EXPECT_TRUE(files().empty());
 }
 /// What was asked for decides which plans are taken, not only the graph.
-TEST_F(CachedPlans, OfTf32AreNotTakenWithoutItNorTheOtherWay) {
+TEST_F(CachedPlans, OfQuickerEnginesAreNotTakenWithoutThemNorTheOtherWay) {
     const Graph g = network();
     struct Planned {
         std::int64_t plans, workspace_bytes;
         bool operator==(const Planned&) const = default;
     };
-    const auto planned = [&](bool tf32) {
+    const auto planned = [&](const cuda::DnnOptions& o) {
         start();
-        cuda::Dnn dnn(nullptr, {.tf32 = tf32});
+        cuda::Dnn dnn(nullptr, o);
         (void)dnn.layer(g, g.ops[1], 2);
         dnn.save_plans();
         return Planned{cuda_testing::cudnn_counters().plans, dnn.workspace_bytes()};
     };
-    const Planned fast = planned(true), exact = planned(false);
-    EXPECT_GT(fast.plans, 0);
-    EXPECT_EQ(exact.plans, fast.plans);
-    EXPECT_NE(exact.workspace_bytes, fast.workspace_bytes);
-    EXPECT_EQ(planned(true), (Planned{0, fast.workspace_bytes}));
-    EXPECT_EQ(planned(false), (Planned{0, exact.workspace_bytes}));
+    const Planned exact = planned({});
+    EXPECT_GT(exact.plans, 0);
+    for (const cuda::DnnOptions& o :
+         {cuda::DnnOptions{.tf32 = true}, cuda::DnnOptions{.deterministic = false}}) {
+        const Planned quick = planned(o);
+        EXPECT_EQ(quick.plans, exact.plans);
+        EXPECT_NE(quick.workspace_bytes, exact.workspace_bytes);
+        EXPECT_EQ(planned(o), (Planned{0, quick.workspace_bytes}));
+        EXPECT_EQ(planned({}), (Planned{0, exact.workspace_bytes}));
+    }
 }
 TEST_F(CachedPlans, AreFoundByAllThatAGraphIsMadeOf) {
     start();

@@ -71,6 +71,21 @@ TEST(DeviceTraining, BitsAreTheSameInEveryOrderOfStreams) {
     expect_same_bits<Trainer<DropoutNet, DoubleBuffered<Ring<fp16>>, Constant, Compute<fp16>>>(
         maps(13), {.batch = 3, .epochs = 2, .seed = 3});  // each epoch ends with one image
 }
+TEST(DeviceTraining, NondeterministicEnginesRunOnlyWhereTheyAreAskedFor) {
+    using T = Trainer<CifarResNet<8>, Ring<fp32>, Constant>;
+    const Split data = maps(6);
+    const RunRecord exact =
+        train<T>({.batch = 2, .epochs = 1, .seed = 3}, data, StreamProgress::late, 1);
+    begin(StreamProgress::late, 1);
+    Gpus gpus({1, 1});
+    const RunRecord quick =
+        T({.batch = 2, .epochs = 1, .seed = 3, .deterministic = false}).train(gpus, data);
+    EXPECT_GT(cuda_testing::cudnn_counters().nondeterministic_executions, 100);
+    cuda_testing::expect_clean();
+    ASSERT_EQ(quick.steps.size(), exact.steps.size());
+    for (std::size_t i = 0; i < quick.steps.size(); ++i)
+        EXPECT_NEAR(quick.steps[i].loss, exact.steps[i].loss, 1e-3) << "step " << i;
+}
 TEST(DeviceTraining, AResumedRunHasTheBitsOfAWholeOne) {
     using T = Trainer<DropoutNet, DoubleBuffered<Ring<fp32>>, Constant, Compute<bf16>>;
     const Folder folder;
