@@ -121,7 +121,12 @@ TEST(Member, ARootIsNotSilentWhileThisProcessStoodStill) {
     m.tick(23s);
     EXPECT_EQ(m.cause().reason, Reason::silent);
 }
-/// Unless it waits since a time between them.
+co::Waiting answer_of(Member& m) {
+    for (const Message& message : m.take())
+        if (const auto* const waiting = std::get_if<co::Waiting>(&message)) return *waiting;
+    throw std::logic_error("no answer");
+}
+/// Unless it waits since a time between two of them.
 TEST(Member, StandstillsWithLittleBetweenThemAreOne) {
     struct Case {
         bool far;
@@ -130,7 +135,8 @@ TEST(Member, StandstillsWithLittleBetweenThemAreOne) {
     };
     for (const auto& [far, waits, lasted] :
          {Case{false, 0s, 5s}, Case{true, 0s, 2s}, Case{false, 2s + Member::settling, 5s},
-          Case{false, 2s + Member::settling + 1ns, 2s}}) {
+          Case{false, 2s + Member::settling + 1ns, 2s},
+          Case{false, 3s + Member::settling - 1ns, 2s}, Case{false, 10s, 5s}}) {
         Member m = joined();
         m.stood_still(3s, 4s);
         const auto now = 4s + co::WaitsForGraph::patience + (far ? 1ns : 0ns) + 2s;
@@ -139,15 +145,24 @@ TEST(Member, StandstillsWithLittleBetweenThemAreOne) {
         m.received(co::Waiting{}, now);
         (void)m.take();
         m.tick(now + Member::settling);
-        const auto answer = m.take();
-        const auto is_answer = [](const Message& x) {
-            return std::holds_alternative<co::Waiting>(x);
-        };
-        const auto found = std::ranges::find_if(answer, is_answer);
-        ASSERT_NE(found, answer.end());
-        const co::Standstill& still = std::get<co::Waiting>(*found).standstill;
+        const co::Standstill still = answer_of(m).standstill;
         EXPECT_EQ(still.lasted, lasted);
         EXPECT_EQ(still.ago, Member::settling);
+    }
+}
+TEST(Member, AWaitBetweenStandstillsPartsThemWhereItBegan) {
+    for (const auto& [begin, lasted] :
+         {std::pair{500ms, 6s}, {4500ms, 3s}, {7500ms, 1s}, {8500ms, 6s}}) {
+        Member m = joined();
+        m.stood_still(3s, 4s);
+        m.stood_still(2s, 7s);
+        m.stood_still(1s, 9s);
+        m.waits_for({{{2}, 9s + Member::settling - begin}});
+        m.received(co::Waiting{}, 9s);
+        (void)m.take();
+        m.tick(9s + Member::settling);
+        EXPECT_EQ(answer_of(m).standstill.lasted, lasted)
+            << "a wait since " << begin.count() << " ms";
     }
 }
 TEST(Member, ASilentRootIsNoticedBehindAnotherCauseToo) {

@@ -116,8 +116,10 @@ private:
     Regrouped regrouped_{};
     int runs_ = 1;
     std::vector<Wait> waits_{};
-    Duration stood_for_{}, stood_until_{};  ///< standstills that are one; for 0: none
-    Duration stood_last_for_{};             ///< the last of them
+    struct Stood {
+        Duration lasted{}, until{};
+    };
+    std::vector<Stood> stood_{};  ///< standstills that are one, but for waits between them
     int agreed_ = 0, exit_status_ = 0, changes_ = 0;
     bool asked_ = false;
     bool joined_ = false, ended_ = false, leaving_ = false, staying_ = false;

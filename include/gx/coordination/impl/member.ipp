@@ -128,8 +128,7 @@ GX_DECL void Member::regroup(const Regrouped& by, Duration now) {
     next.regrouped_ = by;
     next.runs_ = runs_ + 1;
     next.changes_ = changes_ + 1;
-    next.stood_for_ = stood_for_, next.stood_last_for_ = stood_last_for_;
-    next.stood_until_ = stood_until_;
+    next.stood_ = stood_;
     *this = std::move(next);
 }
 
@@ -186,7 +185,7 @@ GX_DECL void Member::tick(Duration now) {
 GX_DECL Duration Member::next_tick() const {
     if (ended_) return Duration::max();
     Duration next = next_alive_;
-    if (asked_) next = std::min(next, stood_until_ + settling);
+    if (asked_ && !stood_.empty()) next = std::min(next, stood_.back().until + settling);
     if (cause_.stopped()) return next;
     if (!joined_)
         next = std::min(
@@ -197,24 +196,29 @@ GX_DECL Duration Member::next_tick() const {
 GX_DECL void Member::stood_still(Duration for_, Duration now) {
     begun_ = saturating_sum(begun_, for_);
     heard_ = std::min(saturating_sum(heard_, for_), now);
-    const Duration ran = now - for_ - stood_until_;  // since the standstill before
-    const bool goes_on = stood_for_ > Duration{} && ran <= WaitsForGraph::patience;
-    stood_for_ = goes_on ? saturating_sum(stood_for_, for_) : for_;
-    stood_last_for_ = for_;
-    stood_until_ = now;
+    if (!stood_.empty() && now - for_ - stood_.back().until > WaitsForGraph::patience)
+        stood_.clear();  // it ran since the one before
+    stood_.push_back({for_, now});
 }
 
 GX_DECL void Member::answer_if_due(Duration now) {
-    const bool is_due = stood_for_ == Duration{} || now >= stood_until_ + settling;
+    const bool is_due = stood_.empty() || now >= stood_.back().until + settling;
     if (!asked_ || !is_due) return;
     asked_ = false;
-    if (stood_for_ == Duration{}) return send(Waiting{waits_, operation_, {}});
-    // A wait that it has begun between two of them explains what the earlier ones did not.
-    const Duration last_began = stood_until_ - stood_last_for_;
-    const bool has_begun_to_wait =
-        std::ranges::any_of(waits_, [&](const Wait& w) { return now - w.lasted < last_began; });
-    const Duration lasted = has_begun_to_wait ? stood_last_for_ : stood_for_;
-    send(Waiting{waits_, operation_, {lasted, now - stood_until_}});
+    if (stood_.empty()) return send(Waiting{waits_, operation_, {}});
+    // A wait that it began between two of them explains what the earlier ones did not.
+    const auto sum_since = [&](Duration begin) {
+        Duration sum{};
+        for (const Stood& s : stood_)
+            if (s.until > begin) sum = saturating_sum(sum, s.lasted);
+        return sum;
+    };
+    const Duration last_began = stood_.back().until - stood_.back().lasted;
+    Duration lasted = sum_since(Duration::min());
+    for (const Wait& w : waits_)
+        if (const Duration begin = now - w.lasted; begin < last_began)
+            lasted = std::min(lasted, sum_since(begin));
+    send(Waiting{waits_, operation_, {lasted, now - stood_.back().until}});
 }
 
 GX_DECL void Member::note(std::vector<std::byte> bytes) { send(Note{rank(), std::move(bytes)}); }

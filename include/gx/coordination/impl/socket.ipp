@@ -114,8 +114,17 @@ inline bool connect_within(int socket, const sockaddr* a, socklen_t size, Durati
     return ::fcntl(socket, F_SETFL, flags) == 0;
 }
 
-/// One attempt, in which each address of the host gets at most `limit`, and its share of what is
-/// left of `patience`; none, with errno, where it fails.
+inline constexpr std::chrono::seconds longest_attempt{5};  // of one address
+
+/// Whether the other side may not be there yet.
+inline bool is_not_yet(int error) {
+    return error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == ETIMEDOUT ||
+           error == EINTR || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+/// One attempt, in which each address of the host gets its share of what is left of `patience`,
+/// and at most `limit` where there are several; none, with errno, where it fails: that of an
+/// address that may come to answer, if there is one.
 inline Descriptor try_connect(std::string_view address, const Parsed& p, Duration limit,
                               gx::detail::Patience& patience) {
     if (!p.path.empty()) {
@@ -127,15 +136,19 @@ inline Descriptor try_connect(std::string_view address, const Parsed& p, Duratio
     }
     const Found found = find_host(address, p, false);
     patience.skip();  // a name server may have taken seconds
-    int left = 0;
+    int left = 0, error = 0;
     for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++left;
+    if (left == 1) limit = longest_attempt;
     for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
         Descriptor s(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
         const Duration share = std::min(limit, patience.left() / left--);
-        if (!s || !connect_within(s.get(), a->ai_addr, a->ai_addrlen, share, patience)) continue;
-        notice_vanished_hosts(s.get());
-        return s;
+        if (s && connect_within(s.get(), a->ai_addr, a->ai_addrlen, share, patience)) {
+            notice_vanished_hosts(s.get());
+            return s;
+        }
+        if (error == 0 || !is_not_yet(error)) error = errno;
     }
+    errno = error;
     return {};
 }
 
@@ -226,10 +239,9 @@ GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     for (int pause = 1;; pause = std::min(2 * pause, 200)) {
         if (Descriptor s = detail::socket::try_connect(address, parsed, attempt, patience))
             return s;
-        attempt = std::min<Duration>(2 * attempt, std::chrono::seconds(5));
-        const bool not_yet = errno == ECONNREFUSED || errno == ENOENT || errno == EAGAIN ||
-                             errno == ETIMEDOUT || errno == EINTR || errno == EHOSTUNREACH;
-        if (!not_yet || patience.ended()) detail::socket::fail(address, "can't be reached");
+        attempt = std::min<Duration>(2 * attempt, detail::socket::longest_attempt);
+        if (!detail::socket::is_not_yet(errno) || patience.ended())
+            detail::socket::fail(address, "can't be reached");
         ::poll(nullptr, 0, pause);
     }
 }
