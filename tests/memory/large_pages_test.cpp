@@ -1,8 +1,13 @@
 #include <gx/memory/large_pages.hpp>  // first, so the header is seen to stand alone
 
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <new>
 #include <numeric>
 #include <span>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +47,30 @@ TEST(LargePages, HoldZerosAgainAfterTheyWereUsed) {
             EXPECT_EQ(std::accumulate(buffer.view().begin(), buffer.view().end(), 0.0f), 0.0f);
             for (float& x : buffer.view()) x = 1.0f;
         }
+}
+TEST(LargePages, AreAskedOfTheKernel) {
+    LargePages pages;
+    Buffer<float> buffer(&pages, least, "asked");
+    const std::uintptr_t at = address(buffer.view());
+    std::ifstream maps("/proc/self/smaps");
+    std::uintptr_t from = 0, end = 0;
+    bool found = false;
+    for (std::string line; std::getline(maps, line);) {
+        std::uintptr_t first = 0, last = 0;
+        if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &first, &last) == 2)
+            from = first, end = last;
+        if (from > at || at >= end || !line.starts_with("VmFlags:")) continue;
+        EXPECT_NE(line.find(" hg"), line.npos) << line;  // MADV_HUGEPAGE
+        found = true;
+    }
+    if (!found) GTEST_SKIP() << "this system has no /proc/self/smaps with flags";
+}
+TEST(LargePages, OfMoreThanThereIsAreRefused) {
+    LargePages pages;
+    for (gx::MemoryResource* const resource :
+         {static_cast<gx::MemoryResource*>(nullptr), static_cast<gx::MemoryResource*>(&pages)})
+        for (const std::int64_t count : {(std::int64_t{1} << 62) - 1, (std::int64_t{1} << 62) + 1})
+            EXPECT_THROW(Buffer<float>(resource, count, "too long"), std::bad_alloc);
 }
 TEST(LargePages, AreMemoryOfTheHost) {
     LargePages pages;

@@ -3,7 +3,8 @@
 
 #include <concepts>     // same_as
 #include <cstddef>      // byte
-#include <cstdint>      // int64_t
+#include <cstdint>      // int64_t, PTRDIFF_MAX
+#include <new>          // bad_alloc
 #include <type_traits>  // is_trivially_copyable_v
 #include <utility>      // exchange, swap
 
@@ -61,6 +62,7 @@ public:
     /// `name` is for reports on the device's memory.
     Buffer(MemoryResource* resource, std::int64_t count, const Label& name) : resource_(resource) {
         GX_EXPECT(count >= 0, "a buffer has at least 0 elements");
+        if (count > PTRDIFF_MAX / static_cast<std::int64_t>(sizeof(T))) throw std::bad_alloc();
         size_ = static_cast<std::size_t>(count);
         if (resource_ == nullptr) host_ = AlignedBuffer<T>(count);
         else if (count > 0)

@@ -20,7 +20,7 @@ namespace gx {
 ///
 /// Errors:  std::bad_alloc.
 /// Threads: it has no state.
-/// Cost:    less than 2 MiB more for each buffer.
+/// Cost:    less than 2 MiB more for each buffer, and 2 MiB more of address space.
 /// Source:  Linux, Documentation/admin-guide/mm/transhuge.rst; process_vm_readv(2).
 class LargePages final : public MemoryResource {
 public:

@@ -178,8 +178,8 @@ public:
     [[nodiscard]] bool shares_cores() const { return messages_->shared()->shares_cores(); }
     [[nodiscard]] MemoryResource* shared_buffers() const { return messages_->shared(); }
     [[nodiscard]] MemoryResource* message_buffers() const {
-        static LargePages pages;
-        return &pages;
+        static auto* const pages = new LargePages;  // kept: buffers may live to the very end
+        return pages;
     }
 
     /// Sums over all ranks, in place, by MPI_Iallreduce. Every rank calls it with equal counts, one
