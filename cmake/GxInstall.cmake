@@ -27,7 +27,7 @@ configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/gxConfig.cmake.in ${PROJECT_BINARY_DIR}/gxConfig.cmake
   INSTALL_DESTINATION ${gx_package_dir} NO_SET_AND_CHECK_MACRO)
 set(gx_any_architecture ARCH_INDEPENDENT)  # headers alone
-if(gx_compiled_names OR TARGET gx_cuda_gpu)
+if(gx_compiled_names OR "cuda_testing" IN_LIST gx_components OR "cuda_gpu" IN_LIST gx_components)
   set(gx_any_architecture)
 endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/gxConfigVersion.cmake

@@ -45,6 +45,16 @@ function(must_refuse component sentence)
   endif()
 endfunction()
 must_refuse(nonsense "no component 'nonsense'")
+# A component that stands on another one brings it.
+if(EXISTS ${place}/prefix/lib/cmake/gx/gx-machine_files-targets.cmake)
+  file(WRITE ${place}/over/CMakeLists.txt
+     "cmake_minimum_required(VERSION 3.25)\nproject(over LANGUAGES CXX)\n"
+     "find_package(gx REQUIRED COMPONENTS reference OPTIONAL_COMPONENTS machine_files nonsense)\n"
+     "if(gx_nonsense_FOUND OR NOT TARGET gx::machine_files OR NOT TARGET gx::sim)\n"
+     "  message(FATAL_ERROR \"gx::machine_files brings gx::sim\")\nendif()\n")
+  must(${CMAKE_COMMAND} --fresh -S ${place}/over -B ${place}/over/build -G Ninja
+       -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix)
+endif()
 # What an optional component lacks costs this one alone.
 function(must_leave_out component)
   file(WRITE ${place}/optional/CMakeLists.txt
