@@ -72,12 +72,18 @@ Opened keep(S source) {
     return {owner, gx::SourceRef(*owner)};
 }
 
+/// Whether a file begins as gzip's do.
+bool is_packed(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return in.get() == 0x1f && in.get() == 0x8b;
+}
 /// "train-images-idx3-ubyte.gz" and the labels beside it.
 Opened open_idx(const fs::path& images) {
     std::string name = images.filename().string();
     const std::size_t at = name.find("images-idx3");
     const fs::path labels = images.parent_path() / name.replace(at, 11, "labels-idx1");
-    if (images.extension() != ".gz") return keep(gx::IdxFiles(images, labels, 0, images.string()));
+    if (!is_packed(images) && !is_packed(labels))
+        return keep(gx::IdxFiles(images, labels, 0, images.string()));
     const auto all = gx::read_idx(labels, 1).bytes;  // in memory: gzip has no places
     const int classes = all.empty() ? 2 : 1 + *std::ranges::max_element(all);
     return keep(gx::read_idx_dataset(images, labels, std::max(2, classes), images.string()));

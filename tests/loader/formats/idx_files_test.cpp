@@ -115,6 +115,15 @@ TEST(IdxFiles, SaysWhatItAloneRefuses) {
     EXPECT_TRUE(holds(opening(longer), "12 bytes of data, found 13"));
     EXPECT_TRUE(holds(opening(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, {1})), "more than"));
     EXPECT_TRUE(holds(opening({}), "found 0 bytes"));
+    EXPECT_TRUE(holds(opening(three_labels), "found 2049", "in each other's place"));
+    Bytes wide = idx(8, {3, 1 << 15, 1 << 14}, {});
+    const auto sparse = folder.write("sparse", wide);
+    std::filesystem::resize_file(sparse, wide.size() + (std::uintmax_t{3} << 29));
+    EXPECT_TRUE(holds(error_of([&] { const IdxFiles source(sparse, labels, 10, "x"); }),
+                      "images of 32768 x 16384: expected at most 268435456 pixels"));
+    const auto images = folder.write("images", three_images);
+    EXPECT_TRUE(
+        holds(error_of([&] { const IdxFiles source(images, labels, -5, "x"); }), "classes is -5"));
     EXPECT_TRUE(holds(
         error_of([&] { const IdxFiles source(folder.path() / "none", labels, 10, "x"); }), "none"));
 }

@@ -7,7 +7,8 @@
 #include <string>      // sentences
 #include <vector>      // sizes
 
-#include <gx/io/gzip.hpp>  // damaged
+#include <gx/core/error.hpp>  // Error
+#include <gx/io/gzip.hpp>     // damaged
 
 namespace gx::detail::loader {
 
@@ -37,10 +38,14 @@ namespace gx::detail::loader {
                                                          std::size_t dimensions) {
     const auto word = [&](std::size_t i) { return big_endian(header.subspan(4 * i).first<4>()); };
     const std::uint32_t magic = 0x800u + static_cast<std::uint32_t>(dimensions);
-    if (header.size() >= 4 && word(0) != magic)
-        damaged(file, "expected the magic number " + std::to_string(magic) +
-                          " (IDX, unsigned bytes, sizes: " + std::to_string(dimensions) +
-                          "), found " + std::to_string(word(0)));
+    const std::string expected = "expected the magic number " + std::to_string(magic) +
+                                 " (IDX, unsigned bytes, sizes: " + std::to_string(dimensions) +
+                                 "), found ";
+    if (header.size() >= 4 && word(0) >> 8 == 8 && word(0) != magic)
+        throw Error("gx: " + file.string() + ": " + expected + std::to_string(word(0)) +
+                    ", an array of other dimensions. Are the files of images (3 sizes) and of "
+                    "labels (1 size) in each other's place?");
+    if (header.size() >= 4 && word(0) != magic) damaged(file, expected + std::to_string(word(0)));
     if (const std::size_t bytes = 4 + 4 * dimensions; header.size() < bytes)
         damaged(file, "expected an IDX header of " + std::to_string(bytes) + " bytes, found " +
                           std::to_string(header.size()) + " bytes");
@@ -52,14 +57,17 @@ namespace gx::detail::loader {
 inline void expect_label_for_each(const std::filesystem::path& images, std::int64_t image_count,
                                   const std::filesystem::path& labels, std::int64_t label_count) {
     if (image_count != label_count)
-        damaged(labels, "expected one label for each of the " + std::to_string(image_count) +
-                            " images of " + images.string() + ", found " +
-                            std::to_string(label_count) + " labels");
+        throw Error("gx: " + labels.string() + ": expected one label for each of the " +
+                    std::to_string(image_count) + " images of " + images.string() + ", found " +
+                    std::to_string(label_count) +
+                    " labels. Take both files of one part, train or t10k.");
 }
 [[noreturn]] inline void wrong_label(const std::filesystem::path& labels, std::int64_t index,
                                      int label, int classes) {
-    damaged(labels, "label " + std::to_string(index) + " is " + std::to_string(label) +
-                        ": expected 0 to " + std::to_string(classes - 1));
+    throw Error("gx: " + labels.string() + ": label " + std::to_string(index) + " is " +
+                std::to_string(label) + ": expected 0 to " + std::to_string(classes - 1) +
+                ", as there are " + std::to_string(classes) +
+                " classes. Give as many as the data set has, or get the file again.");
 }
 
 }  // namespace gx::detail::loader

@@ -23,7 +23,8 @@ namespace gx {
 /// Format: as read_idx: images (count, H, W), labels (count); plain, since gzip has no places.
 /// Errors: gx::Error naming the file, what was expected and what was found: another magic number,
 ///         sizes that are 0 or not those of the file, counts that differ, the first label not below
-///         `classes`; a file packed by gzip; one that gets shorter later.
+///         `classes`; images of more than 2^28 pixels; a file packed by gzip; one that gets shorter
+///         later.
 /// Cost:   reads both files once when it is built, for mean, deviation, ContentHash and largest
 ///         class; then two open files, and a reader has room for one batch.
 /// Source: as read_idx.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>  // max_element
-#include <limits>     // largest side
 #include <span>       // records
 #include <utility>    // move
 #include <vector>     // records
@@ -19,6 +18,8 @@ namespace gx {
 namespace detail::idx {
 
 using File = std::shared_ptr<const RandomAccessFile>;
+
+inline constexpr std::int64_t pixels_most = std::int64_t{1} << 28;  // of an image
 
 /// Bytes before the data.
 [[nodiscard]] constexpr std::uint64_t header_bytes(std::size_t dimensions) {
@@ -82,11 +83,16 @@ GX_DECL IdxFiles::IdxFiles(const std::filesystem::path& images, const std::files
     : images_(std::make_shared<const RandomAccessFile>(images)),
       labels_(std::make_shared<const RandomAccessFile>(labels)) {
     using detail::loader::damaged;
+    if (classes < 0)
+        throw Error(
+            fmt::format("gx: {}: classes is {}: expected how many there are, or 0 to count "
+                        "them.",
+                        labels.string(), classes));
     const auto sizes = detail::idx::sizes_of(*images_, 3),
                label = detail::idx::sizes_of(*labels_, 1);
-    for (const std::int64_t side : {sizes[1], sizes[2]})
-        if (side > std::numeric_limits<int>::max())
-            damaged(images, fmt::format("its header says images of {} x {}", sizes[1], sizes[2]));
+    if (sizes[1] * sizes[2] > detail::idx::pixels_most)
+        damaged(images, fmt::format("its header says images of {} x {}: expected at most {} pixels",
+                                    sizes[1], sizes[2], detail::idx::pixels_most));
     detail::loader::expect_label_for_each(images, sizes[0], labels, label[0]);
     info_ = {.name = std::move(name),
              .count = sizes[0],
