@@ -464,7 +464,10 @@ TEST(Trainer, NamesTheLayerThatAnImageIsTooSmallFor) {
     EXPECT_EQ(misfit("", gx::trouble<gx::LeNet>, {1, 12, 12}), "");
     EXPECT_TRUE(holds(misfit(gx::Vgg16::name, gx::trouble<gx::Vgg16>, {3, 288, 224}),
                       "images of 3 x 288 x 224 do not fit VGG16: the image does not divide into "
-                      "the pooled grid: use an image size that does. At layer"));
+                      "the pooled grid: use an image size that does. At layer",
+                      "; images of 448 x 448 do"));
+    EXPECT_TRUE(holds(misfit(gx::Vgg16::name, gx::trouble<gx::Vgg16>, {3, 16, 16}),
+                      "Use images of at least 224 x 224"));
 }
 TEST(Trainer, SaysThatAFolderCantBeWritten) {
     const Folder folder;

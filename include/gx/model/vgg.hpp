@@ -23,6 +23,8 @@ namespace detail::vgg {
 
 /// Columns A, B, D and E of the paper's table; `BatchNorm`: one behind each convolution, which
 /// keeps its bias, as torchvision's vgg16_bn. Vgg16 has 138,357,544 parameters at 1,000 classes.
+/// Shapes: images whose sides are one multiple of 224: others, which torchvision pools unevenly,
+///         are GraphFault::uneven_pool.
 /// Parameters are named as in torchvision: features.28.weight, classifier.6.bias.
 /// Source: Simonyan, Zisserman 2014, arXiv:1409.1556, table 1; torchvision/models/vgg.py.
 template <int Depth, bool BatchNorm>

@@ -43,7 +43,7 @@ GX_COLD [[nodiscard]] GX_DECL std::vector<std::vector<std::int64_t>> tensor_shap
 /// Inception's second classifier are passed over. Fresh layers keep what `start` holds. Of a
 /// checkpoint with an average of the weights (WeightAverage), that is read: what its run tested.
 ///
-/// ResNet, ResNeXt, VGG16, AlexNet and Inception-v3 have torchvision's names, layouts, padding and
+/// ResNet, ResNeXt, VGG, AlexNet and Inception-v3 have torchvision's names, layouts, padding and
 /// batch norms, so that equal weights give equal logits. torchvision normalises images by the mean
 /// (0.485, 0.456, 0.406) and the deviation (0.229, 0.224, 0.225), and its published Inception-v3 by
 /// 0.5 and 0.5 (transform_input).

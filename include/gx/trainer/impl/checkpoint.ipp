@@ -95,10 +95,11 @@ struct Reader {
     GX_COLD void copy(const std::string& name, std::span<float> to) const {
         const std::vector<float>& values = all_of(name);
         if (values.size() != to.size())
-            wrong(
-                fmt::format("tensor '{}' has {} elements where {} were expected. It belongs to "
-                            "another network; resume with the composition that wrote it.",
-                            name, values.size(), to.size()));
+            wrong(fmt::format(
+                "tensor '{}' has {} elements where {} were expected. It belongs to "
+                "another network, or to images of another size: resume with the composition and "
+                "the data that wrote it.",
+                name, values.size(), to.size()));
         std::copy(values.begin(), values.end(), to.begin());
     }
     GX_COLD [[nodiscard]] std::vector<float> parameters(const Graph& graph,

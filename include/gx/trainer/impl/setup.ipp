@@ -167,19 +167,27 @@ GX_DECL std::string misfit(std::string_view model, GraphTrouble (*trouble)(const
                            ImageShape input) {
     const GraphTrouble found = trouble({.input = input});
     if (found.fault == GraphFault::none) return "";
+    const bool too_small = found.fault == GraphFault::image_too_small;
     constexpr int most = 1024;
-    int side = found.fault == GraphFault::image_too_small ? 1 : most;
-    const auto too_small = [&] {
-        return trouble({.input = {input.channels, side, side}}).fault ==
-               GraphFault::image_too_small;
+    int side = too_small ? 1 : std::max(input.height, input.width);  // of an image that fits
+    const auto fits_not_yet = [&] {
+        const GraphFault fault = trouble({.input = {input.channels, side, side}}).fault;
+        return fault == GraphFault::image_too_small || fault == GraphFault::uneven_pool;
     };
-    while (side < most && too_small()) ++side;
+    while (side < most && fits_not_yet()) ++side;
     std::string text = fmt::format("images of {} x {} x {} do not fit {}: ", input.channels,
                                    input.height, input.width, model);
-    if (side == most) return text.append(found.text().view());
-    text.append(found.where().view());
-    return text + fmt::format(". Use images of at least {} x {}, or a network with fewer stages",
-                              side, side);
+    if (too_small && side < most) {
+        text.append(found.where().view());
+        return text + fmt::format(
+                          ". Use images of at least {} x {}, or a network with fewer "
+                          "stages",
+                          side, side);
+    }
+    text.append(found.text().view());
+    if (found.fault == GraphFault::uneven_pool && side < most)
+        text += fmt::format("; images of {} x {} do", side, side);
+    return text;
 }
 
 GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Names& names,
