@@ -450,6 +450,23 @@ std::vector<std::string> resumes(const gx::RunRecord& r) {
                          [](const std::string& note) { return note.starts_with("resumed"); });
     return out;
 }
+TEST(OtherOptions, ThatLetBitsDifferAreNotedInTheRunAndBehindIt) {
+    const Folder folder;
+    auto world = threads(2);
+    auto o = options<Scaled>(folder);
+    const auto says = [](const gx::RunRecord& r) {
+        return std::ranges::any_of(
+            r.notes, [](const std::string& n) { return n.ends_with("'deterministic' is false."); });
+    };
+    EXPECT_FALSE(says(Scaled(o).train(world, images())));
+    o.resume = folder / "epoch-0001.safetensors";
+    o.deterministic = false;
+    const gx::RunRecord differs = Scaled(o).train(world, images());
+    EXPECT_TRUE(says(differs));
+    EXPECT_EQ(resumes(differs), std::vector{std::string("resumed after epoch 1 with other options: "
+                                                        "deterministic is 0 instead of one not "
+                                                        "kept.")});
+}
 TEST(OtherOptions, ThatChangeTheTrajectoryAreNotedAndTheirNotesAccumulate) {
     const Folder folder;
     auto world = threads(2);

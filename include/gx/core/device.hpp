@@ -208,7 +208,8 @@ concept NamesTheFirstBadLayer = requires(const D& d) {
 /// Optional: warning() const, text that a user should know of this device on this machine, or
 /// empty; the Trainer puts it into the record's warnings when it has made the device.
 ///
-/// Order: equal inputs give equal bits, whatever ran before.
+/// Order: equal inputs give equal bits, whatever ran before, unless DeviceOptions::deterministic is
+///        false.
 /// Cost:  a step allocates nothing once a batch of each count has been seen.
 template <class D>
 concept Device = detail::device::RunsForward<D> && detail::device::RunsBackward<D> &&

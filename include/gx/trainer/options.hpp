@@ -48,9 +48,10 @@ struct CheckpointOptions {
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
 ///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
 ///     note     micro_batches: the sums are rounded otherwise, and batch norm sees other images
-///     neither  weights: those of the checkpoint are in force; pixels, deterministic, output,
-///              checkpoints, stop, evaluate, trace_steps, observers, progress, most_skips,
-///              survival: no effect on the weights beyond rounding
+///     note     deterministic, where it is false: no run repeats the other's bits
+///     neither  weights: those of the checkpoint are in force; pixels, output, checkpoints, stop,
+///              evaluate, trace_steps, observers, progress, most_skips, survival: no effect on the
+///              weights
 ///
 /// With `phases`, as in {{0, 64, 128}, {13, 32, 224}}, each phase has its own batch, which takes
 /// the place of `batch`, and images of image_side x image_side pixels: Decoded decodes straight to

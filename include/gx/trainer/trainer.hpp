@@ -58,7 +58,8 @@ namespace gx {
 ///         that change the trajectory are notes in the record (TrainerOptions).
 ///         A member of Options that there is not is 'no matching function' to the compiler; written
 ///         as `T::Options o; o.batch = 32;`, it names the member.
-/// Order:  equal options, data and rank count give equal bits in every world of the same device.
+/// Order:  equal options, data and rank count give equal bits in every world of the same device,
+///         unless Options::deterministic is false and the device has kernels to which it matters.
 template <class M, class R, class S = Warmup<Poly<2>>, class... Policies>
 class Trainer {
     static_assert(detail::trainer::explain_composition<M, R, S, Policies...>());
@@ -226,6 +227,7 @@ private:
         if (options_.micro_batches != 1)  // earlier checkpoints know no other
             add_options(out, "micro_batches", options_.micro_batches);
         add_options(out, "label_smoothing", options_.label_smoothing);
+        if (!options_.deterministic) add_options(out, "deterministic", options_.deterministic);
         add_options(out, "reducer", options_.reducer);
         add_options(out, "scheduler", options_.scheduler);
         add_options(out, "optimizer", options_.optimizer);

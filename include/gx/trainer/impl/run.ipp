@@ -330,6 +330,10 @@ GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
         r.notes.push_back("Each rank's batch is computed in " +
                           std::to_string(run.options.micro_batches) +
                           " micro-batches, whose gradients are summed.");
+    if (!run.options.deterministic)
+        r.notes.push_back(
+            "Kernels may sum in an order that changes from run to run, where the "
+            "device has such: 'deterministic' is false.");
     if (!run.options.phases.empty()) {
         r.phases = rows_of(run.phases, run.timetable);
         for (int number = 1; const PhaseRow& row : r.phases)
