@@ -1,4 +1,4 @@
-// A training step of ResNet-20 (32x32, batch 128, f32, two threads): gx beside LibTorch in one run.
+// A training step of ResNet-20 or ResNet-50: gx beside LibTorch and PyTorch in one run.
 //   gx_bench_step [--json FILE] [--rounds N] [--steps N] [--winograd 0|1]
 //                 [--models ResNet20,ResNet50] [--types fp32,bf16] [--python FILE | --pytorch]
 //                 [--only turns|rows|outside|memory]
