@@ -113,8 +113,8 @@ public:
         if (from_.whole_file) expect_no_others();
         if (!differences_.empty())
             throw Error(fmt::format(
-                "weights '{}' are not those of network '{}': {}. Give weights of this network, or "
-                "name layers of other shapes in 'fresh'",
+                "weights '{}' are not those of network '{}': {}. Give weights of this network; a "
+                "run that is to train on from them may name layers of other shapes in 'fresh'",
                 from_.file.string(), graph_.name.view(), differences_.text()));
         take(parameters, start.parameters, tested());
         take(statistics, start.statistics, "");
