@@ -1,13 +1,13 @@
 #include <gx/loader/formats/cifar.hpp>
 
-#include <gx/loader/dataset.hpp>    // Dataset, normalise_as
-#include <gx/loader/in_memory.hpp>  // InMemory
-#include <gx/loader/prefetch.hpp>   // Prefetched
+#include <gx/loader/dataset.hpp>  // Dataset, normalise_as
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <support/files.hpp>  // Folder, write_text, error_of, holds
+
+#include "same_in_memory.hpp"
 
 namespace {
 
@@ -86,19 +86,7 @@ TEST(Cifar, IsTheDataSetInMemoryToTheBit) {
         }
         normalise_as(data, data);
         const Cifar source(files);
-        RC_ASSERT(source.info() == data.info());
-        RC_ASSERT(source.content() == data.content());
-        RC_ASSERT(source.largest_class() == data.largest_class());
-        const LoaderOptions o{.batch = *rc::gen::inRange(1, 4), .seed = 3};
-        InMemory<Flip> memory(data, o);
-        Prefetched<InMemory<Flip>> disk(source, o);
-        memory.begin_epoch(0);
-        disk.begin_epoch(0);
-        for (std::int64_t s = 0; s < memory.steps_per_epoch(); ++s) {
-            const RankBatch a = memory.next(), b = disk.next();
-            RC_ASSERT(std::ranges::equal(a.batch.images, b.batch.images));
-            RC_ASSERT(std::ranges::equal(a.batch.labels, b.batch.labels));
-        }
+        assert_same_in_memory(source, data);
     }));
 }
 

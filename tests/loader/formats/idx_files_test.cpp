@@ -1,8 +1,6 @@
 #include <gx/loader/formats/idx_files.hpp>
 
-#include <gx/loader/idx.hpp>        // read_idx_dataset
-#include <gx/loader/in_memory.hpp>  // InMemory
-#include <gx/loader/prefetch.hpp>   // Prefetched
+#include <gx/loader/idx.hpp>  // read_idx_dataset
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,8 @@
 #include <loader/idx_files.hpp>
 #include <support/files.hpp>  // error_of, holds
 
+#include "same_in_memory.hpp"
+
 namespace {
 
 using namespace gx;
@@ -18,6 +18,7 @@ using support::Bytes;
 using support::gzipped;
 using support::idx;
 using support::TemporaryFolder;
+using testing_support::assert_same_in_memory;
 using testing_support::error_of;
 using testing_support::holds;
 
@@ -69,19 +70,7 @@ TEST(IdxFiles, IsTheDataSetInMemoryToTheBit) {
                           *rc::gen::container<Bytes>(count, rc::gen::inRange<std::uint8_t>(0, 5))));
         const Dataset data = read_idx_dataset(images, labels, 5, "x");
         const IdxFiles source(images, labels, 5, "x");
-        RC_ASSERT(source.info() == data.info());
-        RC_ASSERT(source.content() == data.content());
-        RC_ASSERT(source.largest_class() == data.largest_class());
-        const LoaderOptions o{.batch = *rc::gen::inRange(1, 4), .seed = 3};
-        InMemory<Flip> memory(data, o);
-        Prefetched<InMemory<Flip>> disk(source, o);
-        memory.begin_epoch(0);
-        disk.begin_epoch(0);
-        for (std::int64_t s = 0; s < memory.steps_per_epoch(); ++s) {
-            const RankBatch a = memory.next(), b = disk.next();
-            RC_ASSERT(std::ranges::equal(a.batch.images, b.batch.images));
-            RC_ASSERT(std::ranges::equal(a.batch.labels, b.batch.labels));
-        }
+        assert_same_in_memory(source, data);
     }));
 }
 
