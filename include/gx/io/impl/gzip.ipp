@@ -19,12 +19,8 @@ namespace gx {
 namespace detail::loader {
 
 GX_DECL void damaged(const std::filesystem::path& file, const std::string& what) {
-    const bool is_debians = file.string().find("fashion-mnist") != std::string::npos;
     throw Error("gx: " + file.string() + ": " + what +
-                ". The file is damaged or not a data file: get it again" +
-                (is_debians ? " (Debian's Fashion-MNIST: apt-get install --reinstall "
-                              "dataset-fashion-mnist)."
-                            : "."));
+                ". The file is damaged or not a data file: get it again.");
 }
 [[noreturn]] inline void unreadable(const std::filesystem::path& file) {
     throw Error("gx: " + file.string() + ": cannot be read: " + std::strerror(errno) +

@@ -62,7 +62,15 @@ GX_DECL Split fashion_mnist(const std::filesystem::path& directory) {
     };
     const auto part = [&](const std::string& prefix) {
         const auto images = find(prefix + "-images-idx3-ubyte");
-        return read_idx_dataset(images, find(prefix + "-labels-idx1-ubyte"), 10, "fashion-mnist");
+        const auto labels = find(prefix + "-labels-idx1-ubyte");
+        try {
+            return read_idx_dataset(images, labels, 10, "fashion-mnist");
+        } catch (const Error& e) {
+            if (directory != fashion_mnist_directory) throw;
+            throw Error(std::string(e.what()) +
+                        " These files are of a Debian package: apt-get "
+                        "install --reinstall dataset-fashion-mnist.");
+        }
     };
     Split split{part("train"), part("t10k")};
     if (split.train.shape != split.test.shape)
