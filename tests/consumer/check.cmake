@@ -45,26 +45,22 @@ function(must_refuse component sentence)
   endif()
 endfunction()
 must_refuse(nonsense "no component 'nonsense'")
-# A component that stands on another one brings it.
-if(EXISTS ${place}/prefix/lib/cmake/gx/gx-machine_files-targets.cmake)
-  file(WRITE ${place}/over/CMakeLists.txt
-     "cmake_minimum_required(VERSION 3.25)\nproject(over LANGUAGES CXX)\n"
-     "find_package(gx REQUIRED COMPONENTS reference OPTIONAL_COMPONENTS machine_files nonsense)\n"
-     "if(gx_nonsense_FOUND OR NOT TARGET gx::machine_files OR NOT TARGET gx::sim)\n"
-     "  message(FATAL_ERROR \"gx::machine_files brings gx::sim\")\nendif()\n")
-  must(${CMAKE_COMMAND} --fresh -S ${place}/over -B ${place}/over/build -G Ninja
-       -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix)
-endif()
-# What an optional component lacks costs this one alone.
-function(must_leave_out component)
+# must_find(OPTIONAL WRONG ARGUMENT ...): gx is found, with gx::reference; after it WRONG is false.
+function(must_find optional wrong)
   file(WRITE ${place}/optional/CMakeLists.txt
        "cmake_minimum_required(VERSION 3.25)\nproject(optional LANGUAGES CXX)\n"
-       "find_package(gx REQUIRED COMPONENTS reference OPTIONAL_COMPONENTS ${component})\n"
-       "if(gx_${component}_FOUND OR TARGET gx::${component} OR NOT TARGET gx::reference)\n"
-       "  message(FATAL_ERROR \"gx::${component} can't be used, gx::reference can\")\nendif()\n")
+       "find_package(gx REQUIRED COMPONENTS reference OPTIONAL_COMPONENTS ${optional})\n"
+       "if(${wrong} OR NOT TARGET gx::reference)\n"
+       "  message(FATAL_ERROR \"optional components ${optional}: ${wrong}\")\nendif()\n")
   must(${CMAKE_COMMAND} --fresh -S ${place}/optional -B ${place}/optional/build -G Ninja
        -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${place}/prefix ${ARGN})
 endfunction()
+# A component that stands on another one brings it.
+if(EXISTS ${place}/prefix/lib/cmake/gx/gx-machine_files-targets.cmake)
+  must_find("machine_files nonsense"
+            "gx_nonsense_FOUND OR NOT TARGET gx::machine_files OR NOT TARGET gx::sim")
+endif()
+# What an optional component lacks costs this one alone.
 # A row: a component, what it needs by the error, and the definition with which that is not found.
 set(rows "nccl" "the header nccl.h" "GX_NCCL_INCLUDE_DIR="
          "onednn" "a package that find_package.dnnl CONFIG. does not find"
@@ -75,6 +71,6 @@ while(rows)
   list(POP_FRONT rows component needs missing)
   if(EXISTS ${place}/prefix/lib/cmake/gx/gx-${component}-targets.cmake)
     must_refuse(${component} "component '${component}' needs ${needs}" -D ${missing})
-    must_leave_out(${component} -D ${missing})
+    must_find(${component} "gx_${component}_FOUND OR TARGET gx::${component}" -D ${missing})
   endif()
 endwhile()

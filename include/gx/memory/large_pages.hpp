@@ -15,7 +15,7 @@
 namespace gx {
 
 /// Each buffer of `least` bytes or more has whole pages of 2 MiB, where the kernel has them. For
-/// messages to other processes of a machine: whoever copies them looks up each page. Shorter ones
+/// messages to other processes of a machine: the kernel pins each page that it copies. Shorter ones
 /// lie as all memory of the host.
 ///
 /// Errors:  std::bad_alloc.

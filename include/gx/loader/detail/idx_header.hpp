@@ -32,7 +32,7 @@ namespace gx::detail::loader {
     return product;
 }
 
-/// The sizes that a file's first bytes say.
+/// The dimensions of the array, from the header of its file.
 [[nodiscard]] inline std::vector<std::int64_t> idx_sizes(const std::filesystem::path& file,
                                                          std::span<const std::uint8_t> header,
                                                          std::size_t dimensions) {
