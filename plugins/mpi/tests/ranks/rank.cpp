@@ -24,6 +24,7 @@
 #include <gx/collective/dissemination_barrier.hpp>
 #include <gx/coordination/process_cores.hpp>
 #include <gx/mpi/all_reduce.hpp>
+#include <gx/mpi/guard.hpp>
 #include <gx/mpi/library.hpp>
 #include <gx/mpi/world.hpp>
 #include <gx/reducer/bucketed.hpp>
@@ -713,6 +714,12 @@ const std::map<std::string, Mode> modes{
          // Now: the launcher may end this process before its world has ended.
          std::ofstream(folder + "/" + rank_of_launcher()) << "returned";
          return std::string("returned");
+     }},
+    {"meeting_is_ended",  // WHEN: by the launcher's signal, which this process gives itself
+     [](const std::string&, const Arguments& a) {
+         const mpi::MeetingGuard guard(a.at(0) + " " + a.at(1) + " " + a.at(2));
+         (void)::raise(SIGTERM);
+         return std::string("went on");
      }},
     {"inside",  // a world is made, and runs, in the run of another one
      [](const std::string&, const Arguments&) {

@@ -1,10 +1,11 @@
 // Guard: ends a process whose rank does not return after a cause to stop, with a sentence;
-// StartGuard, CallLimit: the same before the ranks have met.
+// MeetingGuard, CallLimit: the same while the ranks meet.
 #pragma once
 
 #include <chrono>              // patience
 #include <condition_variable>  // waits
 #include <mutex>               // its state
+#include <string_view>         // the phase
 #include <thread>              // the watch
 
 #include <gx/coordination/session.hpp>  // Session
@@ -51,16 +52,17 @@ private:
     std::thread thread_{};
 };
 
-/// Names the phase where the launcher ends this process by SIGTERM while the ranks meet, before a
-/// run: no rank can say more, and that one of them is gone, the launcher says. A launcher that is
-/// gone itself counts as its signal. From construction to destruction, where the program has no
-/// handler.
-class StartGuard {
+/// Names the phase where the launcher ends this process by SIGTERM while the ranks meet, before the
+/// first run or after one: no rank can say more, and that one of them is gone, the launcher says. A
+/// launcher that is gone itself counts as its signal. From construction to destruction, where the
+/// program has no handler.
+class MeetingGuard {
 public:
-    GX_DECL StartGuard();
-    StartGuard(const StartGuard&) = delete;
-    StartGuard& operator=(const StartGuard&) = delete;
-    GX_DECL ~StartGuard();
+    /// `when`: "before the first run" or "after a run".
+    GX_DECL explicit MeetingGuard(std::string_view when);
+    MeetingGuard(const MeetingGuard&) = delete;
+    MeetingGuard& operator=(const MeetingGuard&) = delete;
+    GX_DECL ~MeetingGuard();
 
 private:
     bool has_terminate_ = false;

@@ -19,7 +19,7 @@
 #include <gx/core/function_ref.hpp>           // FunctionRef
 #include <gx/core/world_info.hpp>             // WorldInfo
 #include <gx/mpi/call.hpp>                    // MPI
-#include <gx/mpi/guard.hpp>                   // StartGuard
+#include <gx/mpi/guard.hpp>                   // MeetingGuard
 #include <gx/mpi/library.hpp>                 // Threading
 #include <gx/mpi/transport.hpp>               // Transport
 
@@ -102,7 +102,7 @@ private:
     GX_DECL void leave_open();
 
     JobOptions options_;
-    std::optional<StartGuard> meeting_{std::in_place};  ///< until the ranks have met
+    std::optional<MeetingGuard> meeting_{"before the first run"};  ///< until the ranks have met
     Threading threading_{};
     std::deque<Duplicate> messages_{};  ///< as the communicators of Messages
     Duplicate collectives_;

@@ -42,7 +42,7 @@ inline void on_abort(int) {
 }
 
 /// Written before the handler is set.
-inline std::string start_sentence;
+inline std::string meeting_sentence;
 inline void write_all(const std::string& text) {
     for (std::size_t at = 0; at < text.size();) {
         const auto n = ::write(STDERR_FILENO, text.data() + at, text.size() - at);
@@ -50,8 +50,8 @@ inline void write_all(const std::string& text) {
         at += static_cast<std::size_t>(n);
     }
 }
-inline void on_terminate_at_start(int) {
-    write_all(start_sentence);
+inline void on_terminate_at_meeting(int) {
+    write_all(meeting_sentence);
     ::_exit(128 + SIGTERM);
 }
 
@@ -95,21 +95,22 @@ inline bool is_orphan() { return std::getenv("PMI_FD") != nullptr && ::getppid()
 
 }  // namespace detail::guard
 
-GX_DECL StartGuard::StartGuard() {
+GX_DECL MeetingGuard::MeetingGuard(std::string_view when) {
     namespace d = detail::guard;
-    d::start_sentence = "gx: rank" + d::rank_of_launcher() +
-                        " is ended by its launcher in operation meeting of all ranks, before a "
-                        "run. Look at the errors of the other ranks, and at what the "
-                        "launcher says of them\n";
-    has_terminate_ = d::take(SIGTERM, d::on_terminate_at_start);
+    d::meeting_sentence = "gx: rank" + d::rank_of_launcher() +
+                          " is ended by its launcher in operation meeting of all ranks, " +
+                          std::string(when) +
+                          ". Look at the errors of the other ranks, and at what the launcher says "
+                          "of them\n";
+    has_terminate_ = d::take(SIGTERM, d::on_terminate_at_meeting);
     parent_signal_ = d::signal_of_parents_end(SIGTERM);
     if (has_terminate_ && d::is_orphan()) (void)::raise(SIGTERM);
 }
 
-GX_DECL StartGuard::~StartGuard() {
+GX_DECL MeetingGuard::~MeetingGuard() {
     namespace d = detail::guard;
     (void)d::signal_of_parents_end(parent_signal_);
-    d::give_back(SIGTERM, d::on_terminate_at_start, has_terminate_);
+    d::give_back(SIGTERM, d::on_terminate_at_meeting, has_terminate_);
 }
 
 GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit) {
@@ -121,7 +122,7 @@ GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit) {
         d::write_all(
             "gx: rank" + d::rank_of_launcher() + " has waited for " + std::to_string(ms) +
             " ms in " + call +
-            ", in operation meeting of all ranks, before a run: another rank has ended, or "
+            ", in operation meeting of all ranks, before the first run: another rank has ended, or "
             "has not come. Look at the errors of the other ranks, and at what the "
             "launcher says of them\n");
         ::_exit(1);

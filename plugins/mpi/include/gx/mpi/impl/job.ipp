@@ -443,7 +443,7 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     coordination::throw_first(mine, own);
     // All were there a moment ago: one that does not come has died between the two meetings.
     constexpr std::chrono::seconds patience{10};
-    meeting_.emplace();
+    meeting_.emplace("after a run");
     try {
         meet(std::min<std::chrono::nanoseconds>(patience, options_.join_deadline));
     } catch (...) {
