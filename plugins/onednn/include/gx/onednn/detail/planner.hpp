@@ -1,6 +1,7 @@
 // planner: turns a graph into a program: fusion, buffers and order of steps.
 #pragma once
 
+#include <cmath>    // sqrt
 #include <cstdint>  // int64_t, uint64_t
 #include <span>     // span
 #include <string>   // errors
@@ -66,7 +67,7 @@ public:
 private:
     using Gradients = TrivialVector<Buffer*>;
     static constexpr std::int64_t least_passing_floats = 1 << 16;  // smaller copies are kept
-    static constexpr int least_row_to_forget = 6;                  // half of fewer is too little
+    static constexpr int least_row_to_forget = 6;                  // fewer save too little
 
     // ---- tensors ----------------------------------------------------------------------
     Buffer* value(int tensor) { return parts_.values[at(tensor)]; }
@@ -331,20 +332,26 @@ private:
     }
     /// A tensor's value in the backward pass, before steps of `size`. What a batch norm and the
     /// operations fused with it gave is not kept, but worked out again when it is first needed, and
-    /// so are the residuals that it needs: each once, as it then lives until its last use. Of many
-    /// residuals in a row, those in the middle are forgotten and worked out once more, as the
-    /// backward pass needs them last: it then holds half of them at once.
+    /// so are the residuals that it needs: each once, as it then lives until its last use. Of n
+    /// residuals in a row, the newest sqrt(n), which the backward pass needs first, and each
+    /// sqrt(n)-th before them are held; the others are forgotten, and worked out once more. The
+    /// first ones need none before them.
+    /// Source: Chen, Xu, Zhang, Guestrin 2016, "Training deep nets with sublinear memory cost".
     Buffer* value_again(int tensor, Size size) {
-        TrivialVector<int> row = not_yet_again(tensor);
-        const int count = static_cast<int>(row.size()), kept = count / 2;
+        const TrivialVector<int> row = not_yet_again(tensor);  // the newest first
+        const int count = static_cast<int>(row.size());
         const bool forgets = count >= least_row_to_forget;
-        for (int i = count - 1; i >= 0; --i) {
+        const int held = forgets ? static_cast<int>(std::sqrt(count)) : count;
+        const int first = forgets && shapes_.read_once(row[at(count - 1)]) ? count - 2 : count - 1;
+        const auto holds = [&](int i) { return i < held || (i % held == held - 1 && i < first); };
+        for (int i = count - 1, since_cut = 1; i >= 0; --i, ++since_cut) {
             work_out_again(row[at(i)], size);
-            if (forgets && i >= kept - 1 && (i - kept) % 2 != 0) writer_.cut();  // lives end there
+            if (!forgets || i < held - 1 || (!holds(i) && since_cut < 2)) continue;
+            writer_.cut();  // lives end there
+            since_cut = 0;
         }
-        // the first one is the base of the others, unless it is their residual alone
-        const int base = forgets && shapes_.read_once(row[at(count - 1)]) ? count - 2 : count - 1;
-        for (int i = kept; forgets && i < base; ++i) again_[at(row[at(i)])] = nullptr;
+        for (int i = 0; i < count; ++i)
+            if (!holds(i)) again_[at(row[at(i)])] = nullptr;
         return known_again(tensor);
     }
     /// What value_again() returns, or null if that has to be worked out.
