@@ -165,7 +165,8 @@ TEST(OneDnnDevice, ListsItsMemory) {
     };
     const gx::onednn::Device d(g, {.batch = 12}, {.lanes = 2, .threads = 1});
     const gx::onednn::MemoryUse use = d.memory();
-    EXPECT_EQ(use.activations + use.activations_again + use.activation_gradients + use.arena_gaps,
+    EXPECT_EQ(use.activations + use.activations_again + use.activation_gradients +
+                  use.arena_scratch + use.arena_gaps,
               4 * d.arena_floats());
     EXPECT_GT(use.activations, 0);
     EXPECT_GE(use.arena_gaps, 0);
@@ -211,6 +212,47 @@ TEST(OneDnnDevice, PlacesTheImagesOfEachBatchInChunks) {
         return all;
     };
     EXPECT_EQ(gradients(true), gradients(false));
+}
+
+/// Winograd's kernels for its layers reserve more scratch memory than a lane has of its own.
+struct ManyChannels
+    : gx::Network<gx::ImageShape{3, 16, 16}, 4, gx::Conv<128, 3, 1, 1>, gx::BatchNorm, gx::ReLU,
+                  gx::Conv<128, 3, 1, 1>, gx::BatchNorm, gx::ReLU, gx::Conv<128, 3, 1, 1>,
+                  gx::BatchNorm, gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {
+    static constexpr std::string_view name = "ManyChannels";
+};
+
+TEST(OneDnnDevice, LargeScratchMemoryLiesInTheArena) {
+    const Graph g = gx::graph<ManyChannels>();
+    gx::onednn::Device with(g, {.batch = 8}, {.lanes = 2}),
+        without(g, {.batch = 8}, {.lanes = 2, .winograd = false});
+    EXPECT_EQ(with.memory().scratch, without.memory().scratch) << "direct kernels need little";
+    if (agreement::has_winograd()) {
+        EXPECT_GT(with.memory().arena_scratch, std::int64_t{2} << 20);
+        EXPECT_EQ(without.memory().arena_scratch, 0);
+    }
+}
+
+/// The smaller batch is taken in larger chunks than any of the batch that the arena is made for.
+TEST(OneDnnDevice, GivesASmallerBatchTheScratchMemoryThatItNeeds) {
+    const Graph g = gx::graph<ManyChannels>();
+    const Data data(g, 16, 4), fewer(g, 12, 5);
+    bool grows = false;
+    for (const std::int64_t chunk_bytes : {1'700'000, 2'500'000}) {
+        const gx::onednn::Tuning tuning{.lanes = 2, .threads = 2, .chunk_bytes = chunk_bytes};
+        const auto alone = [&](const Data& of) {
+            gx::onednn::Device d(g, {.batch = static_cast<int>(of.labels.size())}, tuning);
+            agreement::load(d, agreement::parameters(g, 1));
+            return gradients_of(d, of);
+        };
+        gx::onednn::Device d(g, {.batch = 16}, tuning);
+        agreement::load(d, agreement::parameters(g, 1));
+        const auto before = d.memory().scratch;
+        EXPECT_EQ(gradients_of(d, fewer), alone(fewer));
+        grows |= d.memory().scratch > before;
+        EXPECT_EQ(gradients_of(d, data), alone(data));
+    }
+    EXPECT_EQ(grows, agreement::has_winograd());
 }
 
 TEST(OneDnnDevice, CopiesTheWeightsOfOneLayerAtATime) {

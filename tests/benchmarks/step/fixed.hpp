@@ -125,9 +125,10 @@ inline double memory(const std::string& field) {
     throw Error("/proc/self/status has no " + field + ": peak memory can't be measured here");
 }
 /// What takes memory in a step, in the order of PeakMemory::parts.
-inline constexpr std::array<const char*, 12> memory_parts{"activations",
+inline constexpr std::array<const char*, 13> memory_parts{"activations",
                                                           "activations worked out again",
                                                           "their gradients",
+                                                          "kernels' scratch memory there",
                                                           "gaps in the arena",
                                                           "parameters",
                                                           "copies of weights",
@@ -159,6 +160,7 @@ inline PeakMemory peak_of_step(const std::string& name, const std::string& type,
     const std::int64_t known[]{use.activations,
                                use.activations_again,
                                use.activation_gradients,
+                               use.arena_scratch,
                                use.arena_gaps,
                                use.parameters,
                                use.weight_copies,

@@ -34,16 +34,17 @@ struct Counters {
     std::int64_t gradients_stored = 0, gradients_flushed = 0;
 };
 
-/// Bytes that a device holds. The first three lie in the arena when it is fullest.
+/// Bytes that a device holds. The first four lie in the arena when it is fullest.
 struct MemoryUse {
     std::int64_t activations = 0;           ///< of the forward pass, most for the backward pass
     std::int64_t activations_again = 0;     ///< worked out again in the backward pass
     std::int64_t activation_gradients = 0;  ///< in the backward pass
+    std::int64_t arena_scratch = 0;         ///< of kernels that use more than 1 MiB a lane
     std::int64_t arena_gaps = 0;            ///< of the arena, what is free even then
     std::int64_t parameters = 0;
     std::int64_t weight_copies = 0;   ///< in the layouts and types of kernels that read no others
     std::int64_t lane_gradients = 0;  ///< of parameters, of all lanes but the first
-    std::int64_t scratch = 0;         ///< that kernels use while they run, of all lanes
+    std::int64_t scratch = 0;         ///< of other kernels while they run, of all lanes
 };
 
 }  // namespace gx::onednn

@@ -191,7 +191,7 @@ public:
         if (at.opens)  // a plain layout fills no whole block
             std::fill(dw + weight_floats(),
                       dw + round_up(static_cast<int>(weight_floats()), cpu_block()), 0.0f);
-        if (by_tiles_) return run_tiles(at, dw, lane.scratch.data());
+        if (by_tiles_) return run_tiles(at, dw, lane);
         if (parts_[static_cast<std::size_t>(at.count)] > 1) return run_parts(run, at, dw);
         float* db = gradients->of(run, at.lane, bias_gradient);
         const std::int64_t bias_floats = shape_.bias ? shape_.out.channels() : 0;
@@ -326,10 +326,11 @@ private:
         l.shape.height = shape_.out.shape.height, l.shape.width = shape_.out.shape.width;
         return l;
     }
-    void run_tiles(const Place& at, float* dw, void* scratch) {
+    void run_tiles(const Place& at, float* dw, const Lane& lane) {
         const auto run = [&](const auto& gradient) {
-            gradient.template run<AmxTiles>(x_again->image_of<Bf16>(at.first),
-                                            dy->image_of<Bf16>(at.first), dw, !at.opens, scratch);
+            gradient.template run<AmxTiles>(
+                x_again->image_of<Bf16>(at.first), dy->image_of<Bf16>(at.first), dw, !at.opens,
+                lane.scratch(static_cast<std::size_t>(gradient.scratch_bytes())));
         };
         few_channels_ ? run(by_few_channels_[at.count]) : run(tiles_[at.count]);
     }

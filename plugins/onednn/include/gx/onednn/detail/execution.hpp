@@ -121,7 +121,7 @@ public:
     GX_COLD [[nodiscard]] MemoryUse memory() const {
         MemoryUse use = fullest();
         const std::int64_t live =
-            use.activations + use.activations_again + use.activation_gradients;
+            use.activations + use.activations_again + use.activation_gradients + use.arena_scratch;
         use.arena_gaps = 4 * arena_.size() - live;
         use.parameters = 4 * static_cast<std::int64_t>(parameters_->total());
         std::int64_t copies = parameters_->rounded_floats() + lanes_.copy.size();
@@ -160,10 +160,14 @@ private:
             for (const Buffer* b : program_.buffers)
                 if (b != parts_.images && b->first <= time && time <= b->last)
                     of[static_cast<int>(b->use)] += b->bytes();
-            if (of[0] + of[1] + of[2] <= most_bytes) continue;
-            most_bytes = of[0] + of[1] + of[2];
-            most = {
-                .activations = of[0], .activations_again = of[1], .activation_gradients = of[2]};
+            const Segment& s = segment_at(time);
+            const std::int64_t scratch = s.scratch_offset < 0 ? 0 : 4 * scratch_of_lanes(s);
+            if (of[0] + of[1] + of[2] + scratch <= most_bytes) continue;
+            most_bytes = of[0] + of[1] + of[2] + scratch;
+            most = {.activations = of[0],
+                    .activations_again = of[1],
+                    .activation_gradients = of[2],
+                    .arena_scratch = scratch};
         }
         return most;
     }
@@ -220,29 +224,47 @@ private:
         parameters_.emplace(graph_, shapes_, tuning_, 1, lanes_);
         Planner(graph_, options_, statistics(), shapes_, *parameters_, lanes_.count(), parts_,
                 program_);
-        TrivialVector<Interval> lives;
-        for (Buffer* b : program_.buffers) {
-            if (b == parts_.images) continue;
-            make_room(*b);
-            lives.push_back({(b->bytes() + 3) / 4, b->first, b->last});
-        }
-        arena_ = Memory(pack({lives.data(), lives.size()}));
-        std::size_t i = 0;
         for (Buffer* b : program_.buffers)
-            if (b != parts_.images) b->data = arena_.data() + lives[i++].offset;
+            if (b != parts_.images) make_room(*b);
         labels_.resize(static_cast<std::size_t>(options_.batch));
         second_labels_.resize(static_cast<std::size_t>(options_.batch));
         planned_.assign(static_cast<std::size_t>(options_.batch) + 1, false);
         run_.lanes = lanes_.count();
         run_.counters = &counters_;
         plan(options_.batch);
+        make_arena();
+    }
+    /// For the buffers, and for the scratch memory that a whole batch needs.
+    GX_COLD void make_arena() {
+        TrivialVector<Interval> lives;
+        for (const Buffer* b : program_.buffers)
+            if (b != parts_.images) lives.push_back({(b->bytes() + 3) / 4, b->first, b->last});
+        for (int time = 0; time < times(); ++time)
+            if (const Segment& s = segment_at(time); s.scratch_floats > 0)
+                lives.push_back({scratch_of_lanes(s), time, time});
+        arena_ = Memory(pack({lives.data(), lives.size()}));
+        std::size_t i = 0;
+        for (Buffer* b : program_.buffers)
+            if (b != parts_.images) b->data = arena_.data() + lives[i++].offset;
+        for (int time = 0; time < times(); ++time)
+            if (Segment& s = segment_at(time); s.scratch_floats > 0)
+                s.scratch_offset = lives[i++].offset;
+    }
+    [[nodiscard]] int times() const { return program_.forward.count() + program_.backward.count(); }
+    [[nodiscard]] Segment& segment_at(int time) {
+        const int forward = program_.forward.count();
+        return time < forward ? program_.forward[time] : program_.backward[time - forward];
+    }
+    [[nodiscard]] const Segment& segment_at(int time) const {
+        return const_cast<Execution*>(this)->segment_at(time);
+    }
+    [[nodiscard]] std::int64_t scratch_of_lanes(const Segment& s) const {
+        return lanes_.count() * s.scratch_floats;
     }
     /// For the whole batch, or for a chunk of each lane where one segment alone uses a buffer.
     GX_COLD void make_room(Buffer& b) {
         b.images = options_.batch;
-        const int forward = program_.forward.count();
-        Segment& s =
-            b.first < forward ? program_.forward[b.first] : program_.backward[b.first - forward];
+        Segment& s = segment_at(b.first);
         if (b.first != b.last || !s.in_chunks()) return;
         b.images = lanes_.count() * s.most(most_lane_images(), tuning_.chunk_bytes);
         s.slots.resize(static_cast<std::size_t>(options_.batch));
@@ -268,11 +290,20 @@ private:
     void plan(int count) {
         if (planned_[static_cast<std::size_t>(count)]) return;
         const OneOpenMpThread alone;
-        for (const auto* segments : {&program_.forward, &program_.backward})
-            for (const Segment* s : *segments)
-                for (int lane = 0; lane < run_.lanes; ++lane) plan_lane(*s, count, lane);
+        for (auto* segments : {&program_.forward, &program_.backward})
+            for (Segment* s : *segments) plan_segment(*s, count);
         planned_[static_cast<std::size_t>(count)] = true;
         ++counters_.plans;
+    }
+    /// A smaller batch than the arena was made for may need more scratch memory than there is room.
+    GX_COLD void plan_segment(Segment& s, int count) {
+        constexpr std::int64_t page_floats = 1024;
+        lanes_.segment_floats = 0;
+        for (int lane = 0; lane < run_.lanes; ++lane) plan_lane(s, count, lane);
+        if (lanes_.segment_floats <= s.scratch_floats) return;
+        s.scratch_floats = (lanes_.segment_floats + page_floats - 1) / page_floats * page_floats;
+        s.scratch_offset = -1;
+        if (arena_.size() > 0) lanes_.hold_segment_scratch(s.scratch_floats);
     }
     GX_COLD void plan_lane(const Segment& s, int count, int lane) {
         const int images =
@@ -322,9 +353,15 @@ private:
         });
     }
     void run_lane(const Segment& s, int lane) {
+        give_scratch(s, lane);
         each_chunk(s, lane, [&](const Place& at) {
             for (Step* step : s.steps) step->run(run_, at);
         });
+    }
+    void give_scratch(const Segment& s, int lane) {
+        lanes_.use_segment_scratch(
+            lane, s.scratch_offset < 0 ? nullptr : arena_.data() + s.scratch_offset,
+            s.scratch_floats);
     }
     /// Calls f(Place) for the chunks that a lane takes of the present batch.
     template <class F>
@@ -360,11 +397,13 @@ private:
         for (int s = 0; s < program_.forward.count() && found == none; ++s) {
             const Segment& segment = program_.forward[s];
             for (Step* step : segment.steps) step->begin(run_);
-            for (int lane = 0; lane < run_.lanes; ++lane)
+            for (int lane = 0; lane < run_.lanes; ++lane) {
+                give_scratch(segment, lane);
                 each_chunk(segment, lane, [&](const Place& at) {
                     for (Step* step : segment.steps) step->run(run_, at);
                     found = std::min(found, first_bad_output(s, at));
                 });
+            }
         }
         run_.keeps_statistics = true;
         name(found == none ? graph_.ops.back()

@@ -3,6 +3,7 @@
 
 #include <oneapi/dnnl/dnnl.h>  // primitives
 
+#include <algorithm>         // max
 #include <cstdint>           // int64_t
 #include <cstring>           // memset
 #include <initializer_list>  // arguments
@@ -19,28 +20,55 @@ namespace gx::onednn::detail {
 
 /// State that the calls of one lane share: a stream and scratch memory.
 struct Lane {
+    /// A larger request lies where the arena has room while the segment runs. Others share memory,
+    /// which is in the core's cache when the next kernel uses it.
+    static constexpr std::size_t most_own_scratch_bytes = std::size_t{1} << 20;
+
     Stream stream = new_stream();
-    Memory scratch{};
+    Memory own_scratch{};
+    float* segment_scratch = nullptr;  ///< of the segment that runs
     Memory partial{};  ///< the gradient of a chunk, before it is added to the lane's
+
+    /// For a kernel that has reserved so many bytes.
+    [[nodiscard]] float* scratch(std::size_t bytes) const {
+        return bytes > most_own_scratch_bytes ? segment_scratch : own_scratch.data();
+    }
 };
 
 /// The lanes of one device. A lane is a fixed share of the batch: sums are taken within a lane,
 /// then over lanes in order, so the bits depend on the number of lanes and not on the threads.
 struct Lanes {
     OwnedList<Lane> list{};
-    Memory copy{};  ///< of the weights of one layer at a time
+    Memory copy{};                    ///< of the weights of one layer at a time
+    std::int64_t segment_floats = 0;  ///< of a lane, that large requests need since it was set to 0
+    Memory segment_scratch{};         ///< of all lanes, for segments that have none in the arena
     explicit Lanes(int count) {
         while (list.count() < count) list.add();
     }
     [[nodiscard]] int count() const { return list.count(); }
+    /// For a kernel of the segment that is planned now.
     GX_COLD void reserve_scratch(std::size_t bytes) {
         const auto floats = static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float));
+        if (bytes > Lane::most_own_scratch_bytes) {
+            segment_floats = std::max(segment_floats, floats);
+            return;
+        }
         for (Lane* lane : list)
-            if (lane->scratch.size() < floats) lane->scratch = Memory(floats);
+            if (lane->own_scratch.size() < floats) lane->own_scratch = Memory(floats);
+    }
+    /// For the large requests of a segment, so many floats of a lane.
+    GX_COLD void hold_segment_scratch(std::int64_t floats_of_lane) {
+        const std::int64_t all = count() * floats_of_lane;
+        if (segment_scratch.size() < all) segment_scratch = Memory(all);
+    }
+    /// Before a lane runs a segment, whose scratch memory begins at `all`; null: at what is held.
+    void use_segment_scratch(int lane, float* all, std::int64_t floats_of_lane) {
+        float* const begin = all != nullptr ? all : segment_scratch.data();
+        list[lane].segment_scratch = begin + lane * floats_of_lane;
     }
     GX_COLD [[nodiscard]] std::int64_t floats() const {
-        std::int64_t sum = 0;
-        for (const Lane* lane : list) sum += lane->scratch.size() + lane->partial.size();
+        std::int64_t sum = segment_scratch.size();
+        for (const Lane* lane : list) sum += lane->own_scratch.size() + lane->partial.size();
         return sum;
     }
     GX_COLD void reserve_copy(std::int64_t floats) {
@@ -75,7 +103,8 @@ public:
 
     /// For a kernel that reads scratch memory before it writes it.
     void clear_scratch(int lane) const {
-        if (scratch_bytes_ > 0) std::memset(lanes_->list[lane].scratch.data(), 0, scratch_bytes_);
+        if (scratch_bytes_ == 0) return;
+        std::memset(lanes_->list[lane].scratch(scratch_bytes_), 0, scratch_bytes_);
     }
     /// Addresses in the order of the constructor's arguments.
     void operator()(int lane, std::initializer_list<const void*> addresses) {
@@ -84,7 +113,7 @@ public:
             arguments_.list.data() + static_cast<std::size_t>(lane) * count_;
         const dnnl_exec_arg_t* next = mine;
         for (const void* address : addresses) point(*next++, address);
-        point(*next, place.scratch.data());
+        point(*next, place.scratch(scratch_bytes_));
         const auto status = dnnl_primitive_execute(primitive_.get(), place.stream.get(),
                                                    static_cast<int>(count_), mine);
         GX_EXPECT(status == dnnl_success, "oneDNN could not run a primitive that it had planned");

@@ -103,7 +103,9 @@ struct Segment {
     std::int64_t image_bytes = 0;
     std::size_t watermark = 0;  ///< gradients final from here on, after this segment
     bool moves_watermark = false;
-    TrivialVector<int> slots{};  ///< of its own buffers
+    TrivialVector<int> slots{};        ///< of its own buffers
+    std::int64_t scratch_floats = 0;   ///< of a lane, for kernels' large requests
+    std::int64_t scratch_offset = -1;  ///< of lane 0's in the arena; -1: there is no room
 
     [[nodiscard]] bool in_chunks() const { return !whole && !every_lane; }
     /// Images of a chunk at most.
