@@ -76,6 +76,19 @@ TEST(DynamicLossScale, GoesOnFromItsState) {
     }
     EXPECT_EQ(rest.state().good_steps, whole.state().good_steps);
 }
+TEST(DynamicLossScale, GoesOnWithSmallerLimits) {
+    gx::DynamicLossScale before({.initial = 8, .growth_interval = 100});
+    for (int i = 0; i < 10; ++i) before.learn(true);
+    gx::DynamicLossScale sooner({.initial = 8, .growth_interval = 4});
+    sooner.restore(before.state());
+    for (const float after : {16.0f, 16.0f, 16.0f, 16.0f, 32.0f}) {
+        sooner.learn(true);
+        EXPECT_EQ(sooner.scale(), after) << "10 good steps in a row are enough";
+    }
+    gx::DynamicLossScale lower({.initial = 1, .largest = 2});
+    lower.restore(before.state());
+    EXPECT_EQ(lower.scale(), 2);
+}
 TEST(LossScaleDeathTest, OptionsOutsideTheirRangesStop) {
     EXPECT_DEATH(gx::StaticLossScale({.factor = -1}), "factor must be above 0");
     EXPECT_DEATH(gx::DynamicLossScale({.growth_interval = 0}), "growth_interval");

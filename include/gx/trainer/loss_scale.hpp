@@ -1,9 +1,10 @@
 // Loss scaling: keeps small gradients above the wire's underflow, and skips steps that overflow.
 #pragma once
 
-#include <concepts>  // same_as
-#include <cstdint>   // int64_t
-#include <limits>    // finite
+#include <algorithm>  // min
+#include <concepts>   // same_as
+#include <cstdint>    // int64_t
+#include <limits>     // finite
 
 #include <gx/core/decl.hpp>      // GX_DECL
 #include <gx/core/findings.hpp>  // Findings
@@ -97,13 +98,14 @@ public:
     constexpr void learn(bool finite) {
         if (!finite) {
             state_ = {state_.scale > 1.0f ? state_.scale / 2 : state_.scale, 0};
-        } else if (++state_.good_steps == options_.growth_interval) {
+        } else if (++state_.good_steps >= options_.growth_interval) {
             const float twice = state_.scale * 2;
             state_ = {twice <= options_.largest ? twice : state_.scale, 0};
         }
     }
     [[nodiscard]] LossScaleState state() const { return state_; }
-    void restore(LossScaleState s) { state_ = s; }
+    /// A run that is resumed with a smaller `largest` goes on from there.
+    void restore(LossScaleState s) { state_ = {std::min(s.scale, options_.largest), s.good_steps}; }
 
 private:
     Options options_;
