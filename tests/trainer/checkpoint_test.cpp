@@ -55,7 +55,7 @@ gx::Checkpoint full(const gx::Graph& graph) {
             .statistics = counted(graph.statistic_elements(), 0.5f),
             .optimizer = {{"m", counted(n, -9)}, {"v", counted(n, 9)}},
             .scalars = {{"power", 0.1 + 0.2}, {"tiny", -0x1p-1060}},
-            .pending = {{998, 1024, counted(n, 2)}, {999, 512, counted(n, 3)}},
+            .pending = {{998, 1024, 0.1f, counted(n, 2)}, {999, 512, 0.05f, counted(n, 3)}},
             .reducer = {{"residual", false, {{1, 2, 3}, {4, 5, 6}}}, {"count", true, {{7}}}},
             .options = {{"scheduler.peak_rate", "0.1"}, {"optimizer.nesterov", "1"}},
             .notes = {"resumed \"once\".", "and again."},
@@ -99,6 +99,7 @@ TEST(Checkpoint, GivesBackAllOfIt) {
     for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_EQ(b.pending[i].index, a.pending[i].index);
         EXPECT_EQ(b.pending[i].loss_scale, a.pending[i].loss_scale);
+        EXPECT_EQ(b.pending[i].rate, a.pending[i].rate);
         EXPECT_EQ(b.pending[i].values, a.pending[i].values);
     }
     EXPECT_EQ(b.reducer, a.reducer);
@@ -269,6 +270,12 @@ TEST(Checkpoint, EveryFieldIsValidated) {
                           "field 'gradient' is " + std::to_string(bad)));
     EXPECT_TRUE(holds(told([](auto& j) { j["pending"][1]["loss_scale"] = 1e39; }),
                       "field 'loss_scale' is 1e+39"));
+    for (const double bad : {-0.1, 1e39})
+        EXPECT_TRUE(holds(told([&](auto& j) { j["pending"][1]["rate"] = bad; }), "field 'rate' is ",
+                          "a finite number from 0 on was expected"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["pending"][1].erase("rate"); }),
+                      "no field 'rate' of its gradients in flight. Take a checkpoint of this "
+                      "version"));
 }
 
 /// Any field of the header, at any depth, replaced by some other value: read or refused by name.

@@ -206,6 +206,26 @@ TEST(Resuming, AgainWithinAnEpochThatOtherRanksHaveBegun) {
         expect_same_learning(Late(o).train(three, images()), rest);
     }
 }
+// The rate of a gradient in flight is of the plan it was computed under, whichever part that was.
+TEST(Resuming, AgainWhileGradientsOfBothPartsAreOnTheirWay) {
+    const Folder folder;
+    auto three = threads(3), two = threads(2);
+    auto o = options<Later>(folder);
+    (void)Later(o).train(three, images());
+    o.resume = folder / "epoch-0002.safetensors";
+    o.checkpoints.every_steps = 1;
+    const gx::RunRecord rest = Later(o).train(two, images());
+    int resumed = 0;
+    for (const gx::StepRow& row : rest.steps) {
+        o.resume = folder.path / gx::step_checkpoint_name(int(row.step) + 1);
+        if (!std::filesystem::exists(o.resume)) continue;
+        ++resumed;
+        o.output.clear();
+        o.checkpoints = {};
+        expect_same_learning(Later(o).train(two, images()), rest);
+    }
+    EXPECT_EQ(resumed, 8);
+}
 TEST(Resuming, KeepsWhatIsOnItsWay) {
     const Folder folder;
     auto world = threads(2);

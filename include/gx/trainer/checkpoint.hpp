@@ -40,6 +40,7 @@ struct Checkpoint {
     struct Pending {
         std::uint64_t index = 0;  ///< number of the gradient
         float loss_scale = 1;     ///< it was computed with
+        float rate = 0;           ///< of its step, under the plan of the run that computed it
         std::vector<float> values;
         std::int64_t image = -1;  ///< the first of its step, counted from the start of the run;
                                   ///< -1: as a run without a loss has it
@@ -87,7 +88,8 @@ struct Checkpoint {
     int epoch = 0;                     ///< epochs done; the present one where it is within one
     std::int64_t step = 0;             ///< steps done: gradients computed
     std::int64_t world_step = 0;       ///< step at which the last world of the run began anew
-    std::int64_t updates = 0;          ///< gradients applied: neither pending nor skipped
+    std::int64_t updates = 0;          ///< gradients applied: neither pending nor skipped. Where
+                                       ///< ranks update apart, a skipped one keeps its number
     std::int64_t skips_in_a_row = 0;   ///< at the floor of the loss scale, up to now
     std::string clock{};               ///< WorldInfo::clock of `seconds`, or mixed_clocks
     std::string timed_as{};            ///< WorldInfo::timed_as of the last part

@@ -110,8 +110,6 @@ struct Run {
     bool is_over = false;                  ///< it lies behind the last epoch: "latest" found it
     std::uint64_t data_hash = 0;           ///< of the training set, where checkpoints need it
     std::uint64_t test_data_hash = 0;      ///< of the last test set of the run; 0: none, or unknown
-    Timetable timetable_before{};          ///< that it was written under
-    std::vector<Rate> rates_before{};      ///< of each of its phases
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
     std::vector<std::string> changes{};    ///< all that this resume changes, as `rescaled`
     std::vector<std::string> notes{};      ///< of all resumes, this one included

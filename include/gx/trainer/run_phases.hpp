@@ -11,7 +11,6 @@
 #include <gx/io/problems.hpp>             // Problems
 #include <gx/loader/source.hpp>           // SourceInfo
 #include <gx/model/graph.hpp>             // Graph
-#include <gx/trainer/checkpoint.hpp>      // Checkpoint
 #include <gx/trainer/options.hpp>         // Phase
 #include <gx/trainer/rank/timetable.hpp>  // Timetable
 #include <gx/trainer/record.hpp>          // PhaseRow
@@ -42,8 +41,6 @@ GX_COLD [[nodiscard]] GX_DECL std::string other_parameters(const Graph& first, c
 
 GX_COLD [[nodiscard]] GX_DECL Timetable timetable_of(std::span<const RunPhase> phases, int ranks,
                                                      std::int64_t images);
-/// The phases that `c` was written under, with its rank count; of a run without them one.
-GX_COLD [[nodiscard]] GX_DECL std::vector<Timetable::Entry> phases_before(const Checkpoint& c);
 GX_COLD [[nodiscard]] GX_DECL std::vector<PhaseRow> rows_of(std::span<const RunPhase> phases,
                                                             const Timetable& timetable);
 /// "Phase 2, from epoch 10: batch 32 a rank, images of 28 x 28, 40 steps an epoch."

@@ -174,13 +174,15 @@ struct Reader {
             expect(count <= c.step && index == std::uint64_t(c.step - count + next), "gradient",
                    index,
                    fmt::format("the {}th of the last {} before step {}", next + 1, count, c.step));
-            const std::int64_t image = p.find("image") ? p.at("image").integer() : -1;
-            const int begun = c.epoch + (c.is_within() ? 1 : 0);
-            expect(image >= -1 && image < begun * c.images, "image", image,
-                   fmt::format("below {}, as {} epochs have", begun * c.images, begun));
-            c.pending.push_back({index, scale(p),
-                                 parameters(graph, "pending." + std::to_string(next) + "."),
-                                 image});
+            if (!p.find("rate"))
+                wrong(
+                    "no field 'rate' of its gradients in flight. Take a checkpoint of this "
+                    "version of gx.");
+            const double rate = p.at("rate").number();
+            expect(rate >= 0 && rate <= double{std::numeric_limits<float>::max()}, "rate", rate,
+                   "a finite number from 0 on");
+            c.pending.push_back({index, scale(p), float(rate),
+                                 parameters(graph, "pending." + std::to_string(next) + ".")});
         }
         for (const JsonValue& v : state.at("reducer").array()) {
             const std::string& name = v.at("name").string();
@@ -352,8 +354,7 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     state.close(']').name("pending").open('[');
     for (const Checkpoint::Pending& p : c.pending) {
         state.open('{').field("gradient", p.index).field("loss_scale", p.loss_scale);
-        if (p.image >= 0) state.field("image", p.image);  // a run that continues on survivors
-        state.close('}');
+        state.field("rate", p.rate).close('}');
     }
     state.close(']');
     if (c.is_within()) {

@@ -116,25 +116,9 @@ GX_COLD GX_DECL void expect_views_fit(const Run& run) {
     }
 }
 
-/// Makes `run` go on from its checkpoint: the plan that this was written under, and what changes.
-GX_COLD GX_DECL void plan_from_checkpoint(Run& run) {
+/// What changes as `run` goes on from its checkpoint.
+GX_COLD GX_DECL void compare_with_checkpoint(Run& run) {
     const Checkpoint& c = *run.resume;
-    const std::vector<Timetable::Entry> phases = phases_before(c);
-    run.timetable_before = Timetable(c.images, phases);
-    run.rates_before.clear();
-    Plan plan =
-        plan_of(c.images, c.ranks, int(phases[0].global_batch / c.ranks), run.options.epochs);
-    for (const Timetable::Entry& p : phases) {
-        plan.global_batch = int(p.global_batch);
-        const Schedule schedule = run.composition.schedule(plan);
-        if (schedule.findings.empty()) {
-            run.rates_before.push_back(schedule.make());
-            continue;
-        }
-        run.timetable_before = run.timetable;  // the options suit the new plan only
-        run.rates_before = run.rates;
-        break;
-    }
     const int phase = run.timetable.phase_of_epoch(c.epoch - (c.is_within() ? 0 : 1));
     run.rescaled = rescaled(c, run.plan, run.phases[std::size_t(phase)].batch,
                             run.timetable.steps_per_epoch(phase));
@@ -298,7 +282,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                            data, run.data_hash, world.ranks);
     run.resumed_from = o.resume;
     run.is_over = run.resume->epoch == o.epochs;
-    if (!run.is_over) plan_from_checkpoint(run);
+    if (!run.is_over) compare_with_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
     if (run.resume->test_data_hash != 0 && run.test_data_hash != 0 &&
         run.resume->test_data_hash != run.test_data_hash)
@@ -478,7 +462,7 @@ GX_DECL void go_back(Run& run, Membership& members, int begun, Written written, 
     const std::vector<int> before = members.go_back_to(run.resume ? run.resume->step : 0);
     if (!run.resume) return;
     keep_members(*run.resume, before, members.now());
-    plan_from_checkpoint(run);
+    compare_with_checkpoint(run);
     run.resumed_from = std::move(found.file);
 }
 

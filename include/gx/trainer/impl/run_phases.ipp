@@ -1,8 +1,7 @@
 // Bodies of run_phases.hpp.
 #pragma once
 
-#include <algorithm>  // find, min
-#include <charconv>   // from_chars
+#include <algorithm>  // min
 #include <limits>     // largest step
 
 #include <fmt/core.h>  // sentences
@@ -71,28 +70,6 @@ GX_DECL Timetable timetable_of(std::span<const RunPhase> phases, int ranks, std:
     return {images, std::move(entries)};
 }
 
-GX_DECL std::vector<Timetable::Entry> phases_before(const Checkpoint& c) {
-    const auto kept = [&](std::size_t phase, const char* member) {
-        const auto option = std::ranges::find(c.options, fmt::format("phases.{}.{}", phase, member),
-                                              &Checkpoint::Option::name);
-        int value = -1;
-        if (option != c.options.end())
-            std::from_chars(option->value.data(), option->value.data() + option->value.size(),
-                            value);
-        return value;
-    };
-    std::vector<Timetable::Entry> entries;
-    int last = -1, written_with = 0;
-    for (std::size_t i = 0;; ++i) {
-        const int first = kept(i, "first_epoch"), batch = kept(i, "batch");
-        if (batch < 1 || first <= last || (i == 0 && first != 0)) break;
-        entries.push_back({first, std::int64_t{batch} * c.ranks});
-        if (first < c.epoch + (c.is_within() ? 1 : 0)) written_with = batch;
-        last = first;
-    }
-    if (written_with != c.batch) entries.assign({{0, std::int64_t{c.batch} * c.ranks}});
-    return entries;
-}
 GX_DECL std::vector<PhaseRow> rows_of(std::span<const RunPhase> phases,
                                       const Timetable& timetable) {
     std::vector<PhaseRow> rows;

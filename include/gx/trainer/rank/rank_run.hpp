@@ -66,13 +66,10 @@ protected:
     GX_COLD GX_DECL void gather_within(const std::vector<float>& statistics);
 
     /// Learning rate of a gradient: by progress in the data, for the batch of its own phase. A
-    /// gradient that is older than the checkpoint has the rate of the plan it was computed under.
+    /// gradient that was in flight at the checkpoint has the rate that is kept there.
     /// Errors: gx::Error for a Scheduler's rate that is no finite number from 0 on.
     [[nodiscard]] GX_DECL float rate(std::int64_t gradient) const;
-    [[nodiscard]] GX_DECL float rate_before(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL float rate_of(const Rate& rate, Step step) const;
-    /// The first image of a gradient's step, where the run continues on survivors; else -1.
-    GX_COLD [[nodiscard]] GX_DECL std::int64_t image_of(std::int64_t gradient) const;
     [[nodiscard]] GX_DECL std::int64_t schedule_step(std::int64_t step) const;
 
     /// Reports the start of the run to the observers, where this is their rank.
@@ -161,7 +158,6 @@ protected:
     std::int64_t images_of_all_ = 0;  ///< of all ranks
     std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
     std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
-    std::int64_t steps_before_ = 0;   ///< of timetable_before, at the checkpoint
     std::uint64_t weights_hash_ = 0;
     std::unique_ptr<CheckpointWriter> writer_{};  ///< on rank 0, once it has written
     Ask due_ = Ask::nothing;

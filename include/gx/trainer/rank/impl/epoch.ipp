@@ -91,7 +91,7 @@ GX_COLD void GX_OF_RANK_TRAINING::save(int epochs_done) {
     working_on("writing a checkpoint");
     Checkpoint c = checkpoint(epochs_done);
     state().save(c, slots_.get(queue()), slots_.get_scales(queue()));
-    for (Checkpoint::Pending& p : c.pending) p.image = image_of(std::int64_t(p.index));
+    for (Checkpoint::Pending& p : c.pending) p.rate = rate(std::int64_t(p.index));
     write(c);
 }
 

@@ -72,9 +72,7 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     step_ = resumed_at_ = c.step;
     updates_ = c.updates;
     shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
-    steps_before_ = run_.timetable_before.first_step_of_epoch(c.epoch);
     if (c.is_within()) {
-        steps_before_ += std::ssize(c.within.sums) / 3;
         course_within_ = {.timetable = run_.timetable,
                           .first_step = step_,
                           .first_image = c.epoch * c.images + c.within.images};
@@ -132,7 +130,9 @@ GX_DECL void RankRun::gather_within(const std::vector<float>& statistics) {
 }
 
 GX_DECL float RankRun::rate(std::int64_t gradient) const {
-    if (gradient < resumed_at_) return rate_before(gradient);
+    if (gradient < resumed_at_)
+        for (const Checkpoint::Pending& p : run_.resume->pending)
+            if (std::int64_t(p.index) == gradient) return p.rate;
     const int p =
         course_ ? course_->phase_of(gradient) : run_.timetable.phase_of_step(gradient - shift_);
     return rate_of(run_.rates[std::size_t(p)], schedule_step(gradient));
@@ -148,24 +148,6 @@ GX_DECL float RankRun::rate_of(const Rate& rate, Step step) const {
                 " at its step " + std::to_string(step) +
                 ": a learning rate is finite and at least 0. Fix its rate(), or the options that "
                 "it computes it from");
-}
-
-GX_DECL float RankRun::rate_before(std::int64_t gradient) const {
-    const Timetable& before = run_.timetable_before;
-    const auto of_image = [&](std::int64_t image) {
-        const int p = before.phase_of_epoch(int(image / before.images()));
-        return rate_of(run_.rates_before[std::size_t(p)], before.schedule_step_at(image));
-    };
-    if (const std::int64_t kept = image_of(gradient); kept >= 0) return of_image(kept);
-    const std::int64_t step = std::max(std::int64_t{0}, steps_before_ - (resumed_at_ - gradient));
-    return of_image(before.image_of(step));
-}
-
-GX_DECL std::int64_t RankRun::image_of(std::int64_t gradient) const {
-    if (gradient >= resumed_at_) return course_ ? course_->image_of(gradient) : -1;
-    for (const Checkpoint::Pending& p : run_.resume->pending)
-        if (std::int64_t(p.index) == gradient) return p.image;
-    return -1;
 }
 
 GX_DECL std::int64_t RankRun::schedule_step(std::int64_t step) const {
