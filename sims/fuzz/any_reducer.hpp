@@ -33,6 +33,7 @@ public:
     [[nodiscard]] virtual std::vector<ChunkRange> updated_by(int rank) const = 0;
     virtual void own_update(int rank, std::span<float> state) = 0;
     virtual ReduceReport updated(Endpoint& link, const OwnedUpdate& made) = 0;
+    [[nodiscard]] virtual bool replicas_are_equal() const = 0;
 };
 template <Reducer R>
 class ReducerOf final : public ReducerBase {
@@ -56,6 +57,11 @@ public:
                          [[maybe_unused]] const OwnedUpdate& made) override {
         if constexpr (OwnsUpdate<R>) return reducer_.updated(link, made);
         else return {};
+    }
+    [[nodiscard]] bool replicas_are_equal() const override {
+        if constexpr (requires { reducer_.replicas_are_equal(); })
+            return reducer_.replicas_are_equal();
+        else return true;
     }
 
 private:
@@ -187,6 +193,7 @@ public:
     [[nodiscard]] std::vector<ChunkRange> updated_by(int rank) const {
         return reducer_->updated_by(rank);
     }
+    [[nodiscard]] bool replicas_are_equal() const { return reducer_->replicas_are_equal(); }
     void own_update(int rank, std::span<float> state) {
         if (!Apart) log_->parts = reducer_->updated_by(rank);
         reducer_->own_update(rank, state);

@@ -11,5 +11,6 @@ struct Owner : Ring<fp32> {
     std::vector<ChunkRange> updated_by(int rank) const;
     void own_update(int rank, std::span<float> state);
     ReduceReport updated(Transport auto& link, const OwnedUpdate& made);
+    bool replicas_are_equal() const;
 };
 Trainer<LeNet, Owner, Poly<2>, WeightAverage<Sgd>> trainer;

@@ -115,6 +115,12 @@ concept OwnsTheUpdateRightly =
         { r.updated(link, made) } -> std::same_as<ReduceReport>;
     } && R::staleness == 0);
 template <class R>
+concept TellsOfItsMeans = !requires { R::owns_update; } || requires(const R& c) {
+    requires !R::owns_update.apart || requires {
+        { c.replicas_are_equal() } -> std::same_as<bool>;
+    };
+};
+template <class R>
 concept CanBeMoved = requires { sizeof(R); } && std::move_constructible<R>;
 template <class R>
 concept TakesItsOptions =
@@ -177,6 +183,9 @@ concept TakesItsOptions =
 ///                               instead
 ///     updated(link, made)       called on every rank after each update and each skipped step;
 ///                               makes the parameters what the next step is computed on
+///     replicas_are_equal()      'bool replicas_are_equal() const', apart: whether updated() has
+///                               last made them equal, so that a checkpoint may be written; equal
+///                               on all ranks
 ///
 /// In parts, all ranks skip a step if one has a value that is not finite in its parts: they decide
 /// by messages, on a device by queued ones. Apart, each rank skips its own. Without a call of
@@ -188,7 +197,8 @@ concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::CanBeMove
                   detail::reducer::NamesItsStaleness<R> && detail::reducer::Reserves<R> &&
                   detail::reducer::AveragesABucket<R> && detail::reducer::KeepsTheBucket<R> &&
                   detail::reducer::SavesItsState<R> && detail::reducer::TakesItsOptions<R> &&
-                  detail::reducer::SettlesRightly<R> && detail::reducer::OwnsTheUpdateRightly<R>;
+                  detail::reducer::SettlesRightly<R> && detail::reducer::OwnsTheUpdateRightly<R> &&
+                  detail::reducer::TellsOfItsMeans<R>;
 
 /// A reducer with settle(): it undoes what skipped steps left in its state.
 template <class R>
@@ -223,6 +233,13 @@ template <class R>
 /// A reducer that owns the update.
 template <class R>
 concept OwnsUpdate = Reducer<R> && detail::reducer::ClaimsTheUpdate<R>;
+
+/// Whether each rank applies a gradient of its own: UpdateOwnership::apart.
+template <class R>
+inline constexpr bool updates_apart = [] {
+    if constexpr (OwnsUpdate<R>) return R::owns_update.apart;
+    else return false;
+}();
 
 template <class R>
 consteval bool explain_reducer_members() {
@@ -263,6 +280,10 @@ consteval bool explain_reducer_members() {
         "UpdateOwnership', staleness 0, 'vector<ChunkRange> updated_by(int rank) const', "
         "'void own_update(int rank, span<float> state)' or 'ReduceReport updated(Transport "
         "auto&, const OwnedUpdate&)'. A Trainer calls them. Fix: add them.");
+    static_assert(detail::reducer::TellsOfItsMeans<R>,
+                  "gx: not a Reducer: its replicas differ between means (owns_update.apart), and "
+                  "it has no 'bool replicas_are_equal() const'. A checkpoint waits for it. Fix: "
+                  "return whether the last updated() made a mean.");
     static_assert(detail::reducer::TakesItsOptions<R>,
                   "gx: not a Reducer: its 'Options' are no aggregate with defaults, or there is no "
                   "constructor from them. The Trainer's options hold them. Fix: add both.");

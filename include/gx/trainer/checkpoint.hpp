@@ -42,8 +42,6 @@ struct Checkpoint {
         float loss_scale = 1;     ///< it was computed with
         float rate = 0;           ///< of its step, under the plan of the run that computed it
         std::vector<float> values;
-        std::int64_t image = -1;  ///< the first of its step, counted from the start of the run;
-                                  ///< -1: as a run without a loss has it
     };
     struct Vector {
         std::string name;

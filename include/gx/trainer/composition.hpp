@@ -31,17 +31,12 @@ namespace detail::trainer {
 template <class... Policies>
 using compute_of = typename role::Pick<role::Role::compute, Compute<fp32>, Policies...>::type;
 
-/// fp16 underflows and overflows, on the wire as in the device; fp32 and bf16 do neither.
+/// fp16 underflows and overflows, on the wire as in the device; fp32 and bf16 do neither. Ranks
+/// that update apart put no gradient on the wire, and decide alone what overflows.
 template <class R, class C>
 struct DefaultLossScale {
     using type = StaticLossScale;
 };
-/// Ranks that apply gradients of their own put none on the wire, and decide alone what overflows.
-template <class R>
-inline constexpr bool updates_apart = [] {
-    if constexpr (OwnsUpdate<R>) return R::owns_update.apart;
-    else return false;
-}();
 template <class R, class C>
     requires((std::same_as<typename R::wire_type, fp16> ||
               std::same_as<typename C::compute_type, fp16>) &&

@@ -19,7 +19,8 @@ struct StepRow {
     double loss = 0;  ///< mean over the global batch, nats
     double rate = 0;  ///< of the update made in this step; 0 when there was none to make
     double loss_scale = 1;
-    bool skipped = false;  ///< the reduced gradient overflowed, so no rank stepped
+    bool skipped = false;  ///< the reduced gradient overflowed, so no rank stepped; where ranks
+                           ///< update apart, at least one of them did not
 };
 
 /// One epoch: training metrics over its steps, test metrics at its end.

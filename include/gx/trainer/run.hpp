@@ -74,6 +74,7 @@ struct RunComposition {
     bool tf32 = false;                          ///< of products in fp32
     InitialWeights weights{};                   ///< that a run begins with
     bool loads_any_source = true;               ///< not only data sets in memory
+    bool updates_apart = false;                 ///< each rank decides on its own updates
     bool survives = false;                      ///< it continues on survivors
     bool goes_back = false;                     ///< and does so from a checkpoint
 };

@@ -195,6 +195,7 @@ private:
                 .tf32 = std::same_as<typename C::compute_type, tf32>,
                 .weights = options_.weights,
                 .loads_any_source = detail::trainer::LoadsASource<L>,
+                .updates_apart = gx::updates_apart<R>,
                 .survives = V::continues,
                 .goes_back = goes_back()};
     }

@@ -17,13 +17,16 @@
 #include <gx/reference/device.hpp>
 #include <gx/reference/local_sgd.hpp>
 #include <gx/reference/ring.hpp>
+#include <gx/scheduler/piecewise_linear.hpp>
 #include <gx/sim/catalog/simple_clusters.hpp>
 #include <gx/sim/race/monitor.hpp>
 #include <gx/sim/world/cluster.hpp>
 #include <gx/sim/world/device.hpp>
+#include <gx/survival/continue_on_survivors.hpp>
 #include <gx/testing/processes.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <testing/processes_run.hpp>
+#include <trainer/losing.hpp>
 #include <trainer/small.hpp>
 
 namespace {
@@ -266,6 +269,31 @@ TEST(LocalSgd, ResumesBitForBitWithinAnEpoch) {
     }
 }
 
+/// Replicas are equal between means too where nothing moves them, or where there is one.
+TEST(LocalSgd, ACheckpointWaitsForAMeanThoughReplicasAreEqual) {
+    for (const int ranks : {1, 3})
+        for (const LocalState state : {LocalState::kept, LocalState::averaged, LocalState::reset}) {
+            using T = gx::Trainer<Net, LocalSgd<Ring<fp32>, 3>, gx::PiecewiseLinear>;
+            const Folder folder;
+            T::Options o{.batch = 2,
+                         .epochs = 2,
+                         .reducer = {.state = state},
+                         .scheduler = {.points = {{0, 0.0f}, {0.5, 0.1f}, {2, 0.01f}}},
+                         .output = folder.path,
+                         .checkpoints = {.every_steps = 1}};
+            auto world = threads(ranks);
+            const auto whole = T(o).train(world, images());
+            int resumed = 0;
+            for (std::int64_t step = 1; step < std::ssize(whole.steps); ++step) {
+                o.resume = folder.path / gx::step_checkpoint_name(int(step));
+                if (!std::filesystem::exists(o.resume)) continue;
+                ++resumed;
+                expect_same_learning(T(o).train(world, images()), whole);
+            }
+            EXPECT_EQ(resumed, ranks == 1 ? 12 : 4) << "behind each mean within an epoch";
+        }
+}
+
 // ---- Overflow is a rank's own affair -----------------------------------------------------
 template <class R>
 struct OverflowsOnRankOne : LocalSgd<R, 2> {
@@ -281,12 +309,45 @@ TEST(LocalSgd, ARankSkipsItsOwnOverflowAndTakesPartInTheMean) {
     const T::Options o{.batch = 4, .epochs = 2};
     auto world = threads(3);
     const auto r = T(o).train(world, images());
-    EXPECT_EQ(r.skipped_steps, 0) << "rank 0, whose record this is, skipped none";
+    EXPECT_EQ(r.skipped_steps, 1) << "by rank 1, though the record is rank 0's";
+    EXPECT_TRUE(r.steps[1].skipped && !r.steps[0].skipped && !r.steps[2].skipped);
     EXPECT_TRUE(std::isfinite(r.epochs.back().test_loss));
     gx::sim::Cluster<Device> cluster(gx::sim::ethernet_10g(3));
     expect_same_learning(T(o).train(cluster, images()), r);
     using Right = By<LocalSgd<Ring<fp32>, 2>, gx::AdamW>;
     EXPECT_NE(Right({.batch = 4, .epochs = 2}).train(world, images()).weights_hash, r.weights_hash);
+}
+
+template <class R>
+struct OverflowsAlways : LocalSgd<R, 2> {
+    using LocalSgd<R, 2>::LocalSgd;
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        bucket[0] = std::numeric_limits<float>::quiet_NaN();
+        return LocalSgd<R, 2>::all_reduce(link, bucket);
+    }
+};
+TEST(LocalSgd, ARunWithoutAnyUpdateFails) {
+    using T = By<OverflowsAlways<Ring<fp32>>>;
+    auto world = threads(2);
+    EXPECT_TRUE(holds(error_of([&] { (void)T({.batch = 4, .epochs = 1}).train(world, images()); }),
+                      "all 5 steps were skipped"));
+}
+/// Before a loss, from the checkpoint that survivors go back to, and behind it.
+TEST(LocalSgd, SkippedStepsAreCountedAcrossALoss) {
+    using T =
+        gx::Trainer<Net, OverflowsOnRankOne<Ring<fp32>>, gx::Constant, gx::ContinueOnSurvivors>;
+    const Folder folder;
+    const T::Options o{.batch = 2,
+                       .epochs = 2,
+                       .survival = {.recovery = gx::Recovery::checkpoint},
+                       .output = folder.path};
+    set_script({{{2}, 9, true}});
+    auto world = scripted_threads(3);
+    const auto r = T(o).train(world, images());
+    ASSERT_EQ(r.losses.size(), 1u);
+    EXPECT_EQ(r.losses[0].step, 7) << "of the first epoch's end";
+    EXPECT_EQ(r.skipped_steps, 1);
+    EXPECT_EQ(std::ranges::count(r.steps, true, &gx::StepRow::skipped), 1);
 }
 
 // ---- Seeded bugs --------------------------------------------------------------------------

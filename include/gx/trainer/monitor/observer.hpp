@@ -33,7 +33,7 @@ struct StepDone {
     double loss_of_rank = 0;         ///< mean over rank 0's images, nats; EpochDone has all ranks'
     double rate = 0;                 ///< of the update made in it; 0 when there was none
     double loss_scale = 1;
-    bool skipped = false;              ///< its mean overflowed: no update
+    bool skipped = false;              ///< its mean overflowed: no update of this rank
     double images_per_second = 0;      ///< of all ranks
     Breakdown breakdown{};             ///< of `seconds`
     double sent_bytes_per_second = 0;  ///< by rank 0's reductions over `seconds`: the mean load of

@@ -88,6 +88,9 @@ protected:
     GX_COLD [[nodiscard]] GX_DECL EpochRow row_of(int epoch, double images, double timed);
     /// The mean of running statistics over the ranks, weighted by their images.
     GX_COLD GX_DECL void average(std::vector<float>& statistics);
+    /// Of a reducer whose ranks update apart: what each has skipped since it was last shared counts
+    /// in the rows and sums of all.
+    GX_COLD GX_DECL void share_skips();
     /// Throws unless all ranks hold these weights.
     GX_COLD GX_DECL void compare_replicas(std::uint64_t weights_hash);
     /// Test loss and accuracies from this rank's sums of loss, hits, hits among five and images.
@@ -153,7 +156,9 @@ protected:
     Checkpoint::Within within_{};                             ///< the same
     int first_epoch_ = 0;
     std::int64_t step_ = 0, skipped_ = 0, skipped_before_ = 0, bytes_sent_ = 0;
-    std::int64_t updates_ = 0;        ///< gradients applied
+    std::int64_t updates_ = 0;        ///< as Checkpoint::updates
+    bool any_update_ = false;         ///< of any rank, as far as this one knows
+    std::size_t shared_skips_ = 0;    ///< rows of the epoch whose skips are those of all ranks
     std::int64_t images_ = 0;         ///< of this rank, in this epoch
     std::int64_t images_of_all_ = 0;  ///< of all ranks
     std::int64_t resumed_at_ = 0;     ///< step of the checkpoint

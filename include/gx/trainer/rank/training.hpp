@@ -280,6 +280,7 @@ private:
         loader_->begin_epoch(epoch);
         const std::int64_t steps = loader_->steps_per_epoch();
         metrics_.begin(steps, accounts_.seconds);
+        shared_skips_ = 0;
         return {0, steps};
     }
     /// Returns false where the run stops within the epoch.

@@ -78,7 +78,7 @@ private:
 
 public:
     /// Whether skipped updates are counted: apart, the ranks' counts must agree.
-    static constexpr bool counts_skipped = R::owns_update.apart;
+    static constexpr bool counts_skipped = updates_apart<R>;
     [[nodiscard]] static constexpr UpdateCost cost(int ranks) {
         UpdateCost c = update_cost_of<O>();
         if (in_parts) c.shards = ranks;

@@ -18,7 +18,8 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     expect(sum_over_ranks(control_, metrics_.sums));
     average_statistics();
     compare_replicas(hash_bits(state().canonical(device_->parameters())));
-    if (epoch + 1 == o_.epochs && updates_ == 0)
+    if constexpr (updates_apart<R>) share_skips();
+    if (epoch + 1 == o_.epochs && !any_update_)
         stop_without_updates(slots_.get(queue()).scale.scale());
     // With survivors, of lost ranks too.
     EpochRow row =

@@ -71,6 +71,7 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     world_step_ = c.world_step;
     step_ = resumed_at_ = c.step;
     updates_ = c.updates;
+    any_update_ = updates_ > 0;
     shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
     if (c.is_within()) {
         course_within_ = {.timetable = run_.timetable,
@@ -94,6 +95,7 @@ GX_DECL std::int64_t RankRun::take_within(const Checkpoint& c) {
     RunRecord rows;
     read_rows(c.record, rows);
     metrics_.rows = std::move(rows.steps);
+    shared_skips_ = metrics_.rows.size();
     metrics_.sums.assign(w.sums.size() + 3 * std::size_t(left), 0.0);
     if (rank() == 0) std::copy(w.sums.begin(), w.sums.end(), metrics_.sums.begin());
     metrics_.begin_seconds =
@@ -209,7 +211,10 @@ GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
         if (watchers_) report_step(of, row);
     }
     updates_ = outcome.updates;
-    skipped_ = outcome.skipped;
+    if (!run_.composition.updates_apart) {
+        skipped_ = outcome.skipped;
+        any_update_ |= updates_ > 0;
+    }
     if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
         throw_skips(rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
                     run_.composition.wire, run_.composition.compute, run_.composition.reducer);
@@ -240,6 +245,20 @@ GX_DECL void RankRun::average(std::vector<float>& statistics) {
     working_on("averaging batch-norm statistics");
     expect(sum_over_ranks(control_, sums));
     for (std::size_t i = 0; i < sums.size(); ++i) statistics[i] = float(sums[i] / images_of_all);
+}
+
+GX_DECL void RankRun::share_skips() {
+    const auto rows = std::span(metrics_.rows).subspan(shared_skips_);
+    std::vector<double> skips(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) skips[i] = rows[i].skipped ? 1 : 0;
+    working_on("counting the skipped steps");
+    expect(sum_over_ranks(control_, skips));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        rows[i].skipped = skips[i] > 0;
+        skipped_ += skips[i] > 0;
+        any_update_ |= skips[i] < ranks();
+    }
+    shared_skips_ += rows.size();
 }
 
 GX_DECL void RankRun::compare_replicas(std::uint64_t weights_hash) {

@@ -9,6 +9,7 @@
 
 #include <gx/core/hash_bits.hpp>         // hash_bytes
 #include <gx/trainer/rank/training.hpp>  // RankTraining
+#include <gx/trainer/rows.hpp>           // read_rows
 
 // Invariants, as of a rank's number m of gradients that it has applied or left out:
 //   - An averaged gradient that is complete on one rank has been contributed to by all. So every
@@ -235,8 +236,11 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
         if constexpr (carries_state) share_state();
     } else {
         start();
-        if (run_.resume)  // on all ranks
-            skipped_before_ = step_ - std::ssize(run_.resume->pending) - run_.resume->updates;
+        if (run_.resume) {  // on all ranks
+            RunRecord kept;
+            read_rows(run_.resume->record, kept);
+            skipped_before_ = kept.skipped_steps;
+        }
         carried_.gradients = step_ - std::ssize(pipeline_.pending());
         carried_.before = carried_.present = {};
         carried_.course = {.timetable = run_.timetable,
@@ -356,6 +360,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
     D decisions{loss_scale_};
     decisions.scale.restore(carried_.loss_scale);
     decisions.updates = updates_ = carried_.updates;
+    any_update_ |= updates_ > 0;
     decisions.skipped = skipped_ = carried_.skipped;
     decisions.skips_in_a_row = carried_.skips_in_a_row;
     slots_.put(queue(), decisions, {});

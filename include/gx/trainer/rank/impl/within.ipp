@@ -37,20 +37,20 @@ bool GX_OF_RANK_TRAINING::attend(int epoch, bool last) {
     return !stops();
 }
 
-/// Returns false where replicas differ, as between two averages of a reducer that takes local
-/// steps: a checkpoint has one set of weights.
+/// Returns false between two means of a reducer whose replicas differ there: a checkpoint has one
+/// set of weights, and resumes as behind a mean.
 GX_RANK_TRAINING
 GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
+    if constexpr (updates_apart<R>)
+        if (!pipeline_.reducer().replicas_are_equal()) return false;
     const Nanoseconds begin = rank_.now();
     const Nanoseconds read = read_all_outcomes(begin);
     settle();  // a gradient in flight is waited for here, not hidden behind the next step
     account(&Breakdown::exposed_communication, read, "WAIT_FOR_ALLREDUCE");
     accounts_.seconds += seconds(rank_.now() - begin);
     if constexpr (survives) accounted_ = rank_.now();
-    working_on("comparing the replicas");
-    const Agreement a = agree(control_, hash_bits(state().canonical(device_->parameters())));
-    expect(a.delivery);
-    if (a.differs >= 0) return false;
+    compare_replicas(hash_bits(state().canonical(device_->parameters())));
+    if constexpr (updates_apart<R>) share_skips();
     gather_within(get(queue(), device_->statistics()));
     gather_reducer_state();
     gather_optimizer_state();

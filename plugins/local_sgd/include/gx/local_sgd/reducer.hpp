@@ -65,7 +65,8 @@ consteval bool explain() {
 /// The gradient of a rank is as a Trainer gives it: its images weigh as in the gradient of the
 /// whole batch, times the number of ranks. One that is not finite is skipped on that rank alone,
 /// where the update keeps its number, so ranks exchange nothing between means; a loss scale that
-/// learns is therefore refused.
+/// learns is therefore refused. Skipped steps are counted at the end of an epoch and before a
+/// checkpoint, which is written behind a mean.
 ///
 /// Without a Trainer it is R.
 ///
@@ -139,6 +140,8 @@ public:
     // ---- The update ------------------------------------------------------------------------
     /// 1: a mean follows the next update.
     [[nodiscard]] int next_work(bool last) const { return since_ + 1 >= H || last ? 1 : 0; }
+    /// Weights alone don't tell: a rate of 0, or a step that all skip, keeps them equal.
+    [[nodiscard]] bool replicas_are_equal() const { return since_ == 0; }
     [[nodiscard]] std::vector<ChunkRange> updated_by(int) const { return {{0, plan_.elements}}; }
     void own_update(int, std::span<float> state) {
         state_ = state;
