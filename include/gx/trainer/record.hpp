@@ -25,7 +25,7 @@ struct StepRow {
 
 /// One epoch: training metrics over its steps, test metrics at its end.
 struct EpochRow {
-    int epoch = 0;
+    int epoch = 0;          ///< counted from 0
     std::int64_t step = 0;  ///< steps done by its end
     double seconds = 0;     ///< training time since the start, as StepRow's; no testing in it
     double train_loss = 0, train_accuracy_pct = 0;
@@ -92,7 +92,8 @@ struct RunRecord {
     double scaling_efficiency_pct = std::numeric_limits<double>::quiet_NaN();
     double exposed_communication_pct = 0;
     double dollars = 0;  ///< each part of a resumed run at the price of its own world
-    std::int64_t bytes_sent_per_step = 0;  ///< by rank 0, on the wire
+    std::int64_t bytes_sent_per_step = 0;  ///< by rank 0, on the wire, in the last step; with
+                                           ///< LocalSgd that is one with a mean
     std::uint64_t event_hash = 0;          ///< of a simulated run; 0 elsewhere
     std::uint64_t weights_hash = 0;        ///< of the final parameters' bits, equal on all ranks
     double wall_seconds = 0;               ///< what the run cost here
