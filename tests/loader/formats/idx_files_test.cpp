@@ -54,6 +54,18 @@ TEST(IdxFiles, CountsClassesWhereTheyAreNotGiven) {
               256);
 }
 
+TEST(IdxFiles, NamesItsClassesAsItIsTold) {
+    const TemporaryFolder folder;
+    IdxFiles source(folder.write("images", three_images),
+                    folder.write("labels", idx(8, {3}, {0, 1, 2})), 0, "three");
+    const std::vector<std::string> names{"cat", "dog", "owl"};
+    source.name_classes(names);
+    EXPECT_EQ(source.info().class_names, names);
+    EXPECT_TRUE(holds(error_of([&] { source.name_classes({"cat", "dog"}); }),
+                      "three: 2 names for 3 classes: give one for each"));
+    EXPECT_EQ(source.info().class_names, names) << "as before";
+}
+
 // ---- A property -----------------------------------------------------------------------------
 TEST(IdxFiles, IsTheDataSetInMemoryToTheBit) {
     EXPECT_TRUE(rc::check([] {

@@ -5,6 +5,7 @@
 #include <filesystem>  // path
 #include <memory>      // shared_ptr
 #include <string>      // name
+#include <vector>      // names
 
 #include <gx/core/decl.hpp>              // GX_DECL
 #include <gx/io/random_access_file.hpp>  // RandomAccessFile
@@ -43,6 +44,9 @@ public:
         info_.mean = from.info_.mean;
         info_.deviation = from.info_.deviation;
     }
+    /// What predictions from a checkpoint say, as the files know numbers alone: one name a class.
+    /// Errors: gx::Error where there are more or fewer.
+    GX_DECL void name_classes(std::vector<std::string> names);
 
 private:
     std::shared_ptr<const RandomAccessFile> images_, labels_;

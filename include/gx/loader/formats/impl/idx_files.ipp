@@ -121,6 +121,15 @@ GX_DECL IdxFiles::IdxFiles(const std::filesystem::path& images, const std::files
     largest_class_ = *std::ranges::max_element(counts);
 }
 
+GX_DECL void IdxFiles::name_classes(std::vector<std::string> names) {
+    if (std::ssize(names) != info_.classes)
+        throw Error(
+            fmt::format("gx: {}: {} names for {} classes: give one for each of them, or "
+                        "another number of classes",
+                        info_.name, names.size(), info_.classes));
+    info_.class_names = std::move(names);
+}
+
 GX_DECL std::unique_ptr<SampleReader> IdxFiles::open() const {
     return std::make_unique<detail::idx::Reader>(images_, labels_, info_.shape);
 }
