@@ -27,6 +27,11 @@ TEST(Ticks, AreRound) {
     expect_ticks(0, 2500, {0, 500, 1000, 1500, 2000, 2500});
 }
 TEST(Ticks, OfARangeThatIsNone) { EXPECT_EQ(ticks(5, 5), std::vector<double>{5}); }
+TEST(Ticks, OfNumbersThatLieFartherApartThanASteps) {
+    for (const double at : {1e17, 1e20, 1e300, -1e300}) EXPECT_LE(ticks(at, at).size(), 1u) << at;
+    EXPECT_LE(ticks(0, std::numeric_limits<double>::infinity()).size(), 7u);
+    EXPECT_LE(ticks(-1e308, 1e308).size(), 7u);
+}
 TEST(Ticks, ZeroHasNoSign) {
     for (const double x : ticks(-0.05, 0.9)) EXPECT_FALSE(std::signbit(x));
 }

@@ -44,8 +44,12 @@ GX_DECL std::vector<double> ticks(double least, double most, int count) {
             break;
         }
     std::vector<double> out;
-    for (double i = std::ceil(least / step); i * step <= most + 1e-9 * range; ++i)
-        out.push_back(i * step + 0.0);  // 0, not -0
+    const double first = std::ceil(least / step);
+    for (int i = 0; i <= count + 1; ++i) {  // beyond 2^53 steps have no numbers of their own
+        const double at = (first + i) * step + 0.0;  // 0, not -0
+        if (!(at <= most + 1e-9 * range) || (!out.empty() && at <= out.back())) break;
+        out.push_back(at);
+    }
     return out;
 }
 
