@@ -7,6 +7,7 @@
 #include <algorithm>         // find
 #include <cerrno>            // EBADF
 #include <charconv>          // from_chars
+#include <csignal>           // SIGXFSZ
 #include <cmath>             // isfinite
 #include <concepts>          // integral
 #include <cstdint>           // whole numbers
@@ -17,6 +18,7 @@
 #include <new>               // bad_alloc
 #include <string>            // names
 #include <string_view>       // names
+#include <system_error>      // no thread is left
 #include <type_traits>       // is_void
 #include <utility>           // forward
 #include <vector>            // names
@@ -242,6 +244,7 @@ inline void print_unknown(const CLI::App& app) {
 template <class Work>
 int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
     detail::command_line::open_standard_streams();
+    (void)std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails, and is told
     const auto failed = [&](std::string_view sentence, int status) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);  // the program's name says it
         print_error("{}: {}\n", app.get_name(), printable(sentence, "\n\t"));
@@ -282,8 +285,14 @@ int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
             "there is not enough memory for this. Ask for smaller batches or less work, "
             "or raise the limit (ulimit -v).",
             1);
-    } catch (const std::exception& e) {
+    } catch (const std::system_error& e) {
         if (std::ferror(stdout) != 0) return printed(0);  // a print that failed
+        if (e.code() != std::errc::resource_unavailable_try_again) return failed(e.what(), 1);
+        return failed(
+            "a thread can't be started. Ask for fewer ranks, or raise the limits of processes and "
+            "memory (ulimit -u, ulimit -v).",
+            1);
+    } catch (const std::exception& e) {
         return failed(e.what(), 1);
     }
 }

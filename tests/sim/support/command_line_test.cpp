@@ -1,9 +1,11 @@
 // What programs print and return for a wrong command line, and for work that fails.
 #include "../../../sims/support/command_line.hpp"
 
-#include <cstdint>    // numbers
-#include <cstdlib>    // strtod
-#include <stdexcept>  // runtime_error
+#include <csignal>       // SIGXFSZ
+#include <cstdint>       // numbers
+#include <cstdlib>       // strtod
+#include <stdexcept>     // runtime_error
+#include <system_error>  // no thread is left
 
 #include <fcntl.h>     // open
 #include <sys/stat.h>  // mkfifo
@@ -255,6 +257,15 @@ TEST(RunProgram, TellsWhatIsThrown) {
     const gx::LostRank lost({.rank = 1}, {gx::Delivery::Outcome::timed_out, 2});
     EXPECT_EQ(told(lost, 1).find("gx try: rank 1, step -1"), 0u);
     EXPECT_EQ(told(std::bad_alloc(), 1).find("gx try: there is not enough memory for this."), 0u);
+    const auto again = std::make_error_code(std::errc::resource_unavailable_try_again);
+    EXPECT_EQ(told(std::system_error(again), 1).find("gx try: a thread can't be started."), 0u);
+    const auto gone = std::make_error_code(std::errc::no_such_device);
+    EXPECT_EQ(told(std::system_error(gone, "a fan"), 1).find("gx try: a fan: "), 0u);
+}
+/// Beyond `ulimit -f` a write fails and is told; the signal would end the program without a word.
+TEST(RunProgram, LivesOnWhereAFileGetsTooLarge) {
+    (void)std::signal(SIGXFSZ, SIG_DFL);
+    EXPECT_EQ(answer({}, [] { (void)std::raise(SIGXFSZ); }).status, 0);
 }
 
 // ---- Files --------------------------------------------------------------------------
