@@ -1,7 +1,8 @@
 #include <tools/common/json.hpp>
 
-#include <set>     // fields of open objects
-#include <vector>  // open objects
+#include <cstddef>  // size_t
+#include <set>      // fields of open objects
+#include <vector>   // open objects
 
 #include <fmt/core.h>  // format
 
@@ -11,26 +12,57 @@ namespace gx::tools {
 
 namespace {
 
-constexpr int most_depth = 64;
+constexpr std::size_t most_depth = 64;
+
+/// Reads on behind what is no JSON: the parser, which says it best, finds it again.
+class Check final : public Json::json_sax_t {
+public:
+    explicit Check(const std::string& file) : file_(file) {}
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(number_integer_t) override { return true; }
+    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool number_float(number_float_t, const string_t&) override { return true; }
+    bool string(string_t&) override { return true; }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(std::size_t) override { return open(); }
+    bool start_array(std::size_t) override { return open(); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(string_t& name) override {
+        if (!open_.back().insert(name).second)
+            throw Error(file_ + ": field '" + name +
+                        "' is given twice in one object; give it once");
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+        return false;
+    }
+
+private:
+    bool open() {
+        open_.emplace_back();
+        if (open_.size() > most_depth)
+            throw Error(fmt::format("{}: nested deeper than {}, which no file that is read here is",
+                                    file_, most_depth));
+        return true;
+    }
+    bool close() {
+        open_.pop_back();
+        return true;
+    }
+    const std::string& file_;
+    std::vector<std::set<std::string>> open_{};  // the fields of each object that has not ended
+};
 
 }  // namespace
 
+// Twice, as a parser with a callback walks through each container anew when an object in it ends.
 Json parse_json(std::string_view text, const std::string& file) {
-    std::vector<std::set<std::string>> open;  // the fields of each object that has not ended
-    const auto once = [&](int depth, Json::parse_event_t event, Json& parsed) {
-        if (depth > most_depth)
-            throw Error(fmt::format("{}: nested deeper than {}; expected a file of cases", file,
-                                    most_depth));
-        if (event == Json::parse_event_t::object_start) open.emplace_back();
-        if (event == Json::parse_event_t::object_end) open.pop_back();
-        if (event == Json::parse_event_t::key &&
-            !open.back().insert(parsed.get_ref<const std::string&>()).second)
-            throw Error(file + ": field '" + parsed.get_ref<const std::string&>() +
-                        "' is given twice in one object; give it once");
-        return true;
-    };
+    Check check(file);
+    (void)Json::sax_parse(text, &check);
     try {
-        return Json::parse(text, once);
+        return Json::parse(text);
     } catch (const Json::exception& e) {  // "[json.exception.parse_error.101] parse error at ..."
         std::string why = e.what();
         for (const std::string_view head : {"] ", "parse error at "})

@@ -53,6 +53,28 @@ TEST(CaseFile, NamesFileAndLineOfBadJson) {
     EXPECT_THROW((void)read_cases("{}", "mine.json"), gx::Error);
 }
 
+TEST(ParseJson, RefusesDeepNestingAndFieldsGivenTwice) {
+    const auto told = [](const std::string& text) -> std::string {
+        try {
+            (void)gx::tools::parse_json(text, "f");
+            return "read";
+        } catch (const gx::Error& e) {
+            return e.what();
+        }
+    };
+    const auto nested = [](std::size_t n) {
+        return std::string(n, '[') + "1" + std::string(n, ']');
+    };
+    EXPECT_EQ(told(nested(64)), "read");
+    EXPECT_EQ(told(nested(65)), "f: nested deeper than 64, which no file that is read here is");
+    EXPECT_THAT(told(std::string(1'000'000, '[')), HasSubstr("f: nested deeper than 64"));
+    EXPECT_EQ(told(R"([{"a": 1, "b": {"a": 2}}, {"a": 3}])"), "read");
+    EXPECT_EQ(told(R"({"b": {"a": 1, "c": [{"a": 0}], "a": 2}})"),
+              "f: field 'a' is given twice in one object; give it once");
+    EXPECT_THAT(told("[1e999]"), HasSubstr("f: not JSON: "));
+    EXPECT_THAT(told("[1, 2"), HasSubstr("f: not JSON: line 1"));
+}
+
 TEST(CaseFile, OneBadCaseLeavesTheOthersWhole) {
     const auto cases = read_cases(
         R"([7, {"id": "b", "conditions": {}, "measured": []}, {"id": "c", "conditions": 3}])", "f");
