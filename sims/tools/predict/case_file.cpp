@@ -51,6 +51,8 @@ std::optional<double> number(const Json& row, int index, std::string_view name,
                              const Limits& limits) {
     const auto at = row.find(name);
     if (at == row.end() || at->is_null()) return std::nullopt;
+    if (!at->is_number() && !at->is_string())
+        throw Error(field(index, name) + "expected a number, found " + at->dump());
     return within(limits, written_number(*at), field(index, name), text_of(*at));
 }
 int count(const Json& row, int index, std::string_view name) {

@@ -26,6 +26,7 @@ double first_number(const std::string& text) {
     std::size_t i = 0;
     while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
     if (i > 4) return 0;  // "fixed global batch of 65536": not the number of this field
+    const double sign = i == 1 && text[0] == '-' ? -1 : 1;
     for (; i < text.size(); ++i) {
         if (text[i] == ',' && i + 3 < text.size() && text[i + 1] != ' ') continue;
         if (text[i] == '.' && place == 0 && n > 0) {
@@ -37,7 +38,7 @@ double first_number(const std::string& text) {
     }
     const bool thousands = i < text.size() && (text[i] == 'k' || text[i] == 'K') &&
                            (i + 1 == text.size() || text[i + 1] == ' ');
-    return thousands ? n * 1000 : n;
+    return sign * (thousands ? n * 1000 : n);
 }
 /// Whether a text has "1 024", which may be one number or two.
 bool has_spaced_number(const std::string& text) {
@@ -57,7 +58,12 @@ double first_number(const Json& object, std::string_view name, const Limits& lim
     if (at == object.end()) return 0;
     const std::string text = text_of(*at);
     const double n = at->is_number() ? at->get<double>() : first_number(text);
-    if (n == 0 && !at->is_number()) return 0;
+    if (n == 0 && !at->is_number()) {
+        const bool may_be_words = at->is_null() || std::string_view(name).starts_with("batch");
+        if (at->is_boolean() || !may_be_words)
+            throw Error(field_of(name) + "expected a number, found " + at->dump());
+        return 0;
+    }
     if (has_spaced_number(text))
         throw Error(field_of(name) + "'" + text +
                     "' is one number or two: write thousands as 1024 or \"1,024\"");

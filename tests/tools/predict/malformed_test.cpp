@@ -54,6 +54,15 @@ TEST(Malformed, FieldsHaveLimits) {
         EXPECT_THAT(error_with("batch_per_gpu", x), HasSubstr("'conditions.batch_per_gpu'"));
     EXPECT_THAT(error_with("nic_gbps_per_node", 1e-300), HasSubstr("number from 0.001"));
     EXPECT_THAT(error_with("nic_gbps_per_node", "1e9 Gb/s"), HasSubstr("nic_gbps_per_node"));
+    EXPECT_THAT(error_with("batch_per_gpu", "-5"), HasSubstr("'-5' is out of range"));
+    EXPECT_THAT(error_with("batch_per_gpu", true), HasSubstr("expected a number, found true"));
+    for (const Json& x : {Json("x"), Json(true), Json::object()})
+        EXPECT_THAT(error_with("gpus_per_node", x),
+                    HasSubstr("'conditions.gpus_per_node': expected a number, found " + x.dump()));
+    for (const char* name : {"gpus", "value", "nodes"})
+        for (const Json& x : {Json::array({8, 8}), Json(true), Json::object()})
+            EXPECT_THAT(error_at(0, name, x), HasSubstr("'measured[0]." + std::string(name) +
+                                                        "': expected a number, found " + x.dump()));
     for (const char* rate : {"fast", "10 furlongs", "25 (ENA)", "0 x 100 Gb/s", "0 x 100"})
         EXPECT_THAT(error_with("nic_gbps_per_node", rate),
                     HasSubstr("nic_gbps_per_node': '" + std::string(rate) + "' tells no rate"));
