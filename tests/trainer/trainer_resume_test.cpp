@@ -211,10 +211,13 @@ TEST(Resuming, AgainWhileGradientsOfBothPartsAreOnTheirWay) {
     const Folder folder;
     auto three = threads(3), two = threads(2);
     auto o = options<Later>(folder);
-    (void)Later(o).train(three, images());
+    const gx::RunRecord whole = Later(o).train(three, images());  // 4 steps an epoch
     o.resume = folder / "epoch-0002.safetensors";
     o.checkpoints.every_steps = 1;
     const gx::RunRecord rest = Later(o).train(two, images());
+    for (const std::size_t step : {8u, 9u})
+        EXPECT_EQ(rest.steps[step].rate, whole.steps[step].rate) << "of gradients 6 and 7";
+    EXPECT_NE(rest.steps[10].rate, whole.steps[10].rate);
     int resumed = 0;
     for (const gx::StepRow& row : rest.steps) {
         o.resume = folder.path / gx::step_checkpoint_name(int(row.step) + 1);
