@@ -244,7 +244,7 @@ inline void print_unknown(const CLI::App& app) {
 template <class Work>
 int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
     detail::command_line::open_standard_streams();
-    (void)std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails, and is told
+    (void)std::signal(SIGXFSZ, SIG_IGN);  // a write above `ulimit -f` returns EFBIG
     const auto failed = [&](std::string_view sentence, int status) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);  // the program's name says it
         print_error("{}: {}\n", app.get_name(), printable(sentence, "\n\t"));

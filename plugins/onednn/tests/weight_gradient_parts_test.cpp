@@ -54,7 +54,7 @@ struct Gradient {
         std::fill(flat.span().begin(), flat.span().end(), 7.0f);
         const Run run{.gradients = flat.span().subspan(at_cache_lines ? 0 : 1)};
         c.plan(Convolution::Pass::weights, images / chunks);
-        lanes.hold_segment_scratch(lanes.segment_floats);
+        lanes.reserve_spare_scratch(lanes.segment_floats);
         lanes.use_segment_scratch(lane, nullptr, lanes.segment_floats);
         for (int i = 0; i < chunks; ++i)
             c.run_weights(run, {.lane = lane,

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_depth = 64;
 
-/// Reads on behind what is no JSON: the parser, which says it best, finds it again.
+/// Checks nesting depth and duplicate keys. It stops at a syntax error, which the parser reports.
 class Check final : public Json::json_sax_t {
 public:
     explicit Check(const std::string& file) : file_(file) {}
@@ -43,7 +43,7 @@ private:
     bool open() {
         open_.emplace_back();
         if (open_.size() > most_depth)
-            throw Error(fmt::format("{}: nested deeper than {}, which no file that is read here is",
+            throw Error(fmt::format("{}: nested deeper than {} levels; expected at most as many",
                                     file_, most_depth));
         return true;
     }

@@ -144,7 +144,7 @@ private:
         c.weight = weights_.data();
         for (int lane = 0; lane < threads_; ++lane)
             each_chunk(*made, lane, [&](const auto& at) { c.plan(pass, at.count); });
-        lanes_.hold_segment_scratch(lanes_.segment_floats);
+        lanes_.reserve_spare_scratch(lanes_.segment_floats);
         for (int lane = 0; lane < threads_; ++lane)
             lanes_.use_segment_scratch(lane, nullptr, lanes_.segment_floats);
         c.refresh(0);

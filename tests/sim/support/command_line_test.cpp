@@ -262,7 +262,7 @@ TEST(RunProgram, TellsWhatIsThrown) {
     const auto gone = std::make_error_code(std::errc::no_such_device);
     EXPECT_EQ(told(std::system_error(gone, "a fan"), 1).find("gx try: a fan: "), 0u);
 }
-/// Beyond `ulimit -f` a write fails and is told; the signal would end the program without a word.
+/// A write above `ulimit -f` is an error that is printed; SIGXFSZ would end the program silently.
 TEST(RunProgram, LivesOnWhereAFileGetsTooLarge) {
     (void)std::signal(SIGXFSZ, SIG_DFL);
     EXPECT_EQ(answer({}, [] { (void)std::raise(SIGXFSZ); }).status, 0);

@@ -66,7 +66,7 @@ TEST(ParseJson, RefusesDeepNestingAndFieldsGivenTwice) {
         return std::string(n, '[') + "1" + std::string(n, ']');
     };
     EXPECT_EQ(told(nested(64)), "read");
-    EXPECT_EQ(told(nested(65)), "f: nested deeper than 64, which no file that is read here is");
+    EXPECT_EQ(told(nested(65)), "f: nested deeper than 64 levels; expected at most as many");
     EXPECT_THAT(told(std::string(1'000'000, '[')), HasSubstr("f: nested deeper than 64"));
     EXPECT_EQ(told(R"([{"a": 1, "b": {"a": 2}}, {"a": 3}])"), "read");
     EXPECT_EQ(told(R"({"b": {"a": 1, "c": [{"a": 0}], "a": 2}})"),

@@ -44,7 +44,8 @@ public:
         info_.mean = from.info_.mean;
         info_.deviation = from.info_.deviation;
     }
-    /// What predictions from a checkpoint say, as the files know numbers alone: one name a class.
+    /// Sets the class names, one for each class: a checkpoint keeps them, and predictions print
+    /// them. IDX files hold class numbers only.
     /// Errors: gx::Error where there are more or fewer.
     GX_DECL void name_classes(std::vector<std::string> names);
 

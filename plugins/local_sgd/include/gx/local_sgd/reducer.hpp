@@ -140,7 +140,8 @@ public:
     // ---- The update ------------------------------------------------------------------------
     /// 1: a mean follows the next update.
     [[nodiscard]] int next_work(bool last) const { return since_ + 1 >= H || last ? 1 : 0; }
-    /// Weights alone don't tell: a rate of 0, or a step that all skip, keeps them equal.
+    /// After a mean. Equal weights are no proof of one: they stay equal at a learning rate of 0,
+    /// and in a step that all ranks skip.
     [[nodiscard]] bool replicas_are_equal() const { return since_ == 0; }
     [[nodiscard]] std::vector<ChunkRange> updated_by(int) const { return {{0, plan_.elements}}; }
     void own_update(int, std::span<float> state) {

@@ -52,10 +52,10 @@ private:
     std::thread thread_{};
 };
 
-/// Names the phase where the launcher ends this process by SIGTERM while the ranks meet, before the
-/// first run or after one: no rank can say more, and that one of them is gone, the launcher says. A
-/// launcher that is gone itself counts as its signal. From construction to destruction, where the
-/// program has no handler.
+/// Prints the phase when the launcher sends SIGTERM during the rendezvous of all ranks, before the
+/// first run or after one. Which rank is lost, only the launcher knows then. The death of the
+/// launcher counts as its signal. Active from construction to destruction, unless the program has a
+/// handler of its own.
 class MeetingGuard {
 public:
     /// `when`: "before the first run" or "after a run".

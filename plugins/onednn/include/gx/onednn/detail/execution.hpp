@@ -303,7 +303,7 @@ private:
         if (lanes_.segment_floats <= s.scratch_floats) return;
         s.scratch_floats = (lanes_.segment_floats + page_floats - 1) / page_floats * page_floats;
         s.scratch_offset = -1;
-        if (arena_.size() > 0) lanes_.hold_segment_scratch(s.scratch_floats);
+        if (arena_.size() > 0) lanes_.reserve_spare_scratch(s.scratch_floats);
     }
     GX_COLD void plan_lane(const Segment& s, int count, int lane) {
         const int images =

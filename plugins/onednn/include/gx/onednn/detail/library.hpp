@@ -41,7 +41,7 @@ struct Lanes {
     OwnedList<Lane> list{};
     Memory copy{};                    ///< of the weights of one layer at a time
     std::int64_t segment_floats = 0;  ///< of a lane, that large requests need since it was set to 0
-    Memory segment_scratch{};         ///< of all lanes, for segments that have none in the arena
+    Memory spare_scratch{};           ///< of all lanes, for segments that have none in the arena
     explicit Lanes(int count) {
         while (list.count() < count) list.add();
     }
@@ -57,17 +57,17 @@ struct Lanes {
             if (lane->own_scratch.size() < floats) lane->own_scratch = Memory(floats);
     }
     /// For the large requests of a segment, so many floats of a lane.
-    GX_COLD void hold_segment_scratch(std::int64_t floats_of_lane) {
+    GX_COLD void reserve_spare_scratch(std::int64_t floats_of_lane) {
         const std::int64_t all = count() * floats_of_lane;
-        if (segment_scratch.size() < all) segment_scratch = Memory(all);
+        if (spare_scratch.size() < all) spare_scratch = Memory(all);
     }
-    /// Before a lane runs a segment, whose scratch memory begins at `all`; null: at what is held.
+    /// Before a lane runs a segment, whose scratch memory begins at `all`; null: the spare one.
     void use_segment_scratch(int lane, float* all, std::int64_t floats_of_lane) {
-        float* const begin = all != nullptr ? all : segment_scratch.data();
+        float* const begin = all != nullptr ? all : spare_scratch.data();
         list[lane].segment_scratch = begin + lane * floats_of_lane;
     }
     GX_COLD [[nodiscard]] std::int64_t floats() const {
-        std::int64_t sum = segment_scratch.size();
+        std::int64_t sum = spare_scratch.size();
         for (const Lane* lane : list) sum += lane->own_scratch.size() + lane->partial.size();
         return sum;
     }
