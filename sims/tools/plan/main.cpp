@@ -166,7 +166,8 @@ std::vector<tools::plan::JobPhase> phases_of(const Asked& a, const sim::KnownMod
         tools::plan::JobPhase p;
         int read = 0;
         const std::string name = "--phase " + printable(text);
-        if (std::sscanf(text.c_str(), "%9d:%9d:%5d%n", &p.first_epoch, &p.batch_per_gpu,
+        if (text.find_first_not_of("0123456789:-") != text.npos ||  // sscanf takes blanks and +
+            std::sscanf(text.c_str(), "%9d:%9d:%5d%n", &p.first_epoch, &p.batch_per_gpu,
                         &p.image_side, &read) != 3 ||
             read != std::ssize(text))
             throw Error(name + ": expected FIRST_EPOCH:BATCH:SIDE, as 13:224:224");

@@ -309,8 +309,11 @@ MeasuredStep read_trace(std::string_view text, const std::string& file) {
                     "...]");
     const std::vector<Pass> passes = passes_of(parts, where);
     int number = 0;
-    std::from_chars(step.name.data() + step_name.size(), step.name.data() + step.name.size(),
-                    number);
+    const std::string_view digits = std::string_view(step.name).substr(step_name.size());
+    const char* const end = digits.data() + digits.size();
+    if (const auto read = std::from_chars(digits.data(), end, number);
+        read.ec != std::errc{} || read.ptr != end || number < 0)
+        throw Error(where + "expected 'ProfilerStep#' and a number from 0 to 2147483647");
     MeasuredStep m{.number = number,
                    .gpu = !parts.kernels.empty(),
                    .micro_batches = static_cast<int>(passes.size()),

@@ -175,6 +175,14 @@ TEST(Trace, OfTimesThatCannotBeNamesTheEvent) {
     for (Json& e : instants) e["ts"] = 0, e["dur"] = 0;
     EXPECT_TRUE(holds(refusal(instants), "it takes no time"));
 }
+TEST(Trace, AStepHasANumber) {
+    for (const char* number : {"", "x", "-1", "7 ", "99999999999999999999"}) {
+        Json all = three_steps();
+        all[2]["name"] = "ProfilerStep#" + std::string(number);
+        EXPECT_TRUE(holds(refusal(all), "t.json: ProfilerStep#" + std::string(number) +
+                                            ": expected 'ProfilerStep#' and a number from 0"));
+    }
+}
 TEST(Trace, AGradientHasNoMoreElementsThanCanBeCounted) {
     Json all = three_steps();
     for (Json& e : all)
