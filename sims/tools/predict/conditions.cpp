@@ -59,8 +59,9 @@ double first_number(const Json& object, std::string_view name, const Limits& lim
     const std::string text = text_of(*at);
     const double n = at->is_number() ? at->get<double>() : first_number(text);
     if (n == 0 && !at->is_number()) {
-        const bool may_be_words = at->is_null() || std::string_view(name).starts_with("batch");
-        if (at->is_boolean() || !may_be_words)
+        // words say that it is not stated, and some publications list a batch for each image size
+        const bool lists_batches = at->is_object() && name.starts_with("batch");
+        if (at->is_boolean() || (at->is_object() && !lists_batches))
             throw Error(field_of(name) + "expected a number, found " + at->dump());
         return 0;
     }

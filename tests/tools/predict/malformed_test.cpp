@@ -56,7 +56,9 @@ TEST(Malformed, FieldsHaveLimits) {
     EXPECT_THAT(error_with("nic_gbps_per_node", "1e9 Gb/s"), HasSubstr("nic_gbps_per_node"));
     EXPECT_THAT(error_with("batch_per_gpu", "-5"), HasSubstr("'-5' is out of range"));
     EXPECT_THAT(error_with("batch_per_gpu", true), HasSubstr("expected a number, found true"));
-    for (const Json& x : {Json("x"), Json(true), Json::object()})
+    for (const char* words : {"n/a", "not stated", ""})
+        EXPECT_EQ(error_with("gpus_per_node", words), "") << words;
+    for (const Json& x : {Json(true), Json::object()})
         EXPECT_THAT(error_with("gpus_per_node", x),
                     HasSubstr("'conditions.gpus_per_node': expected a number, found " + x.dump()));
     for (const char* name : {"gpus", "value", "nodes"})

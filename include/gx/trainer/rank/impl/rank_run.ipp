@@ -71,7 +71,10 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
     world_step_ = c.world_step;
     step_ = resumed_at_ = c.step;
     updates_ = c.updates;
-    any_update_ = updates_ > 0;
+    RunRecord kept;
+    read_rows(c.record, kept);
+    skipped_before_ = kept.skipped_steps;
+    any_update_ = run_.composition.updates_apart ? skipped_before_ < step_ : updates_ > 0;
     shift_ = c.step - run_.timetable.first_step_of_epoch(c.epoch);
     if (c.is_within()) {
         course_within_ = {.timetable = run_.timetable,
@@ -86,7 +89,6 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
         std::ssize(record_.epochs) == c.epoch && (!c.is_within() || run_.loss.ranks > 0);
     if (!has_rows) restore_rows(record_, c, run_.resumed_from);
     if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
-    skipped_before_ = record_.skipped_steps;
 }
 
 GX_DECL std::int64_t RankRun::take_within(const Checkpoint& c) {

@@ -9,7 +9,6 @@
 
 #include <gx/core/hash_bits.hpp>         // hash_bytes
 #include <gx/trainer/rank/training.hpp>  // RankTraining
-#include <gx/trainer/rows.hpp>           // read_rows
 
 // Invariants, as of a rank's number m of gradients that it has applied or left out:
 //   - An averaged gradient that is complete on one rank has been contributed to by all. So every
@@ -236,11 +235,6 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
         if constexpr (carries_state) share_state();
     } else {
         start();
-        if (run_.resume) {  // on all ranks
-            RunRecord kept;
-            read_rows(run_.resume->record, kept);
-            skipped_before_ = kept.skipped_steps;
-        }
         carried_.gradients = step_ - std::ssize(pipeline_.pending());
         carried_.before = carried_.present = {};
         carried_.course = {.timetable = run_.timetable,
