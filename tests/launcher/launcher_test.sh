@@ -140,6 +140,12 @@ rm tree/build/logs
 mv kept_logs tree/build/logs
 sum=$(awk '$2 == "matrix" { sum += $4 } END { print sum }' "$1/.ci/matrix")
 ((sum <= 60)) || fail "the limits of the matrix add up to $sum min, above 60"
+for preset in $(awk '/^[a-z]/ { print $3 }' "$1/.ci/matrix"); do
+    variables=$(cmake -S "$1" --preset "$preset" -N 2>&1) && [[ $variables == *Preset* ]] ||
+        fail "preset $preset of .ci/matrix: $variables"
+    [[ $variables != *'GX_BUILD_TESTS="OFF"'* ]] ||
+        fail "preset $preset of .ci/matrix builds no tests"
+done
 expect ".ci/run ends with the row of the sanitizer" 0 "--row sanitized" tail -n 1 "$1/.ci/run"
 
 # ---- The demo on MPI, and all benchmarks, on the same stand-ins ---------------------------------
