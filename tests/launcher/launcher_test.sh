@@ -89,6 +89,8 @@ cat >tree/.ci/matrix <<'ROWS'
 good   matrix asan 1
     core\.a_test
     core\.b_.*
+    gx_program
+    sim\.d_test
 bad    matrix tsan 1
 broken run    dev  1
 late   run    release 1
@@ -102,7 +104,9 @@ cmake) mkdir -p "build/$2" && touch "build/$2/CMakeCache.txt" "build/$2/build.ni
     echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >"build/$2/CMakeCache.txt" ;;
 mpirun.openmpi | mpiexec.mpich) echo "${0##*/} $*" ;;
 ninja) [[ $* != *"-t query"* || -z ${LACKING:-} ]] || exit 1
-    [[ $* != *"-t targets"* ]] || printf '%s: phony\n' core.a_test core.b_test sim.c_test
+    [[ $* != *"-t targets"* ]] || printf '%s\n' 'core.a_test: phony' 'core.b_test: phony' \
+        'sim.c_test: phony' 'gx_program: CXX_EXECUTABLE_LINKER__gx_program_Release' \
+        'tests/gx_program: phony'
     echo "$@" >>tools.log
     [[ $* != *build/dev* || $* == *"-t targets"* ]] ;;
 timeout) [[ $* != *build/release* ]] || exit 124
@@ -121,7 +125,11 @@ done
 stand_in() { env PATH="$place/tools:$PATH" "$place/tree/gx" test --yes "$@"; }
 expect "a row that passes" 0 "good       asan     passed        1       0" stand_in --row good
 expect "it builds and runs what matches" 0 \
-    "-R ^(core\\.a_test|core\\.b_.*)\$" cat tree/tools.log
+    "-R ^(core\\.a_test|core\\.b_.*|gx_program|sim\\.d_test)\$" cat tree/tools.log
+expect "and a program that no folder of the build holds" 0 \
+    "core.a_test core.b_test gx_program" grep -v -e -t tree/tools.log
+expect "what matches nothing is told" 0 \
+    "row good of .ci/matrix: 'sim\\.d_test' matches no test of this machine" stand_in --row good
 expect "and nothing else" 1 "" grep sim.c_test tree/tools.log
 expect "the matrix" 1 "bad        tsan     FAILED        2       1" \
     stand_in --matrix --json "$place/rows.json"
