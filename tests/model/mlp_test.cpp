@@ -8,6 +8,8 @@ using gx::Mlp;
 
 // ---- What the type promises ---------------------------------------------------------
 static_assert(gx::Model<Mlp<>> && gx::Model<Mlp<300, 100>>);
+static_assert(Mlp<>::name == "Mlp<>" && Mlp<7>::name == "Mlp<7>");
+static_assert(Mlp<300, 100>::name == "Mlp<300, 100>" && Mlp<2147483647>::name == "Mlp<2147483647>");
 static_assert(gx::parameter_count<Mlp<>>() == 784 * 10 + 10, "a linear classifier");
 static_assert(gx::parameter_count<Mlp<300, 100>>() == 785 * 300 + 301 * 100 + 101 * 10);
 static_assert(gx::mac_count<Mlp<300, 100>>() == 784 * 300 + 300 * 100 + 100 * 10);

@@ -186,7 +186,7 @@ TEST(Predictor, RefusesLogitsThatAreNotFinite) {
     write_weights(folder / "w", g, w, {{"images", to_json(Predicts(last(folder)).format())}});
     Predicts predictor(folder / "w");
     EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits(data.test.pixels); }),
-                      "network 'Mlp': the logit of class ", "a finite number was expected"));
+                      "network 'Mlp<5>': the logit of class ", "a finite number was expected"));
 }
 
 struct Halved : Network<ImageShape{1, 4, 4}, 3, MaxPool<2>, MaxPool<2>, Flatten, Classifier> {

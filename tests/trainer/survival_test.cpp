@@ -50,9 +50,9 @@ static_assert(std::is_same_v<Trains<Plain, gx::StopOnLoss>::Options,
 
 TEST(Survival, IsNamedAndADefaultIsNot) {
     EXPECT_EQ((gx::Trainer<Net, Plain, gx::Constant, gx::ContinueOnSurvivors, gx::Sgd>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant, ContinueOnSurvivors>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, ContinueOnSurvivors>");
     EXPECT_EQ((gx::Trainer<Net, Plain, gx::Constant, gx::StopOnLoss>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant>");
 }
 
 // ---- Without a loss -----------------------------------------------------------------

@@ -87,14 +87,15 @@ static_assert(computes_in<sim::Device<NoHalves>, bf16> &&
 static_assert(!computes_in<gx::testing::FarDevice<NoHalves>, fp16>);
 
 TEST(ComputeOfATrainer, IsInItsNameUnlessItIsTheDefault) {
-    EXPECT_EQ(Plain<>::name(), "Trainer<Mlp, Ring<fp32>, Constant>");
+    EXPECT_EQ(Plain<>::name(), "Trainer<Mlp<5>, Ring<fp32>, Constant>");
     EXPECT_EQ(Plain<Compute<fp32>>::name(), Plain<>::name());
-    EXPECT_EQ(Plain<Compute<bf16>>::name(), "Trainer<Mlp, Ring<fp32>, Constant, Compute<bf16>>");
-    EXPECT_EQ((Plain<Compute<fp16>>::name()), "Trainer<Mlp, Ring<fp32>, Constant, Compute<fp16>>")
+    EXPECT_EQ(Plain<Compute<bf16>>::name(), "Trainer<Mlp<5>, Ring<fp32>, Constant, Compute<bf16>>");
+    EXPECT_EQ((Plain<Compute<fp16>>::name()),
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, Compute<fp16>>")
         << "its loss scale follows from it";
-    EXPECT_EQ(Plain<Compute<tf32>>::name(), "Trainer<Mlp, Ring<fp32>, Constant, Compute<tf32>>");
+    EXPECT_EQ(Plain<Compute<tf32>>::name(), "Trainer<Mlp<5>, Ring<fp32>, Constant, Compute<tf32>>");
     EXPECT_EQ((Plain<ContinueOnSurvivors, Compute<fp16>, AdamW, StaticLossScale>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant, AdamW, StaticLossScale, Compute<fp16>, "
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, AdamW, StaticLossScale, Compute<fp16>, "
               "ContinueOnSurvivors>");
 }
 
@@ -267,8 +268,8 @@ TEST(ComputeResumed, UnderAnotherElementIsRefused) {
                 .train(world, images());
         });
     };
-    EXPECT_TRUE(holds(error(Plain<>()), "Trainer<Mlp, Ring<fp32>, Constant, Compute<bf16>>",
-                      "Trainer<Mlp, Ring<fp32>, Constant>", "composition that wrote it"));
+    EXPECT_TRUE(holds(error(Plain<>()), "Trainer<Mlp<5>, Ring<fp32>, Constant, Compute<bf16>>",
+                      "Trainer<Mlp<5>, Ring<fp32>, Constant>", "composition that wrote it"));
     EXPECT_TRUE(holds(error(Plain<Compute<fp16>>()), "Compute<fp16>", "composition that wrote it"));
     EXPECT_EQ(error(Plain<Compute<bf16>>()), "no error");
 }

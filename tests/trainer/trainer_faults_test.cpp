@@ -136,14 +136,14 @@ TEST(Memory, ThatIsNotThereIsCounted) {
     for (const std::string& error : {without_memory<std::bad_alloc>(), without_memory<TooLong>()})
         EXPECT_TRUE(holds(error,
                           "rank 1: there is not enough memory for batch 4 of images of 1 x "
-                          "4 x 4 on Mlp: a rank needs about 0.000 GB"));
+                          "4 x 4 on Mlp<5>: a rank needs about 0.000 GB"));
     // The most that lives at once is what the flatten reads and writes, 16 floats each.
     const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
     EXPECT_EQ(error_of([&] {
                   gx::detail::trainer::throw_no_memory(3, 1'000'000'000, 1'000'000'000, graph);
               }),
               "rank 3: there is not enough memory for batch 1000000000 of images of 1 x 4 x 4 on "
-              "Mlp: a rank needs about 256.000 GB, 128.000 of them for 2 batches of images, "
+              "Mlp<5>: a rank needs about 256.000 GB, 128.000 of them for 2 batches of images, "
               "128.000 for activations and 0.000 for parameters and gradients. Lower batch, raise "
               "micro_batches, or use smaller images or a smaller network.");
 }

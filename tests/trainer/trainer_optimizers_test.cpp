@@ -166,16 +166,16 @@ TEST(UpdatesInShares, HaveTheBitsOfOneThread) {
 
 TEST(NameOfAComposition, SpellsOptionsThatAreNotDefault) {
     using R = gx::Ring<fp32>;
-    EXPECT_EQ((gx::Trainer<Net, R, gx::Constant>::name()), "Trainer<Mlp, Ring<fp32>, Constant>");
+    EXPECT_EQ((gx::Trainer<Net, R, gx::Constant>::name()), "Trainer<Mlp<5>, Ring<fp32>, Constant>");
     EXPECT_EQ((gx::Trainer<Net, R, gx::Constant>::name({.nesterov = true})),
-              "Trainer<Mlp, Ring<fp32>, Constant, Sgd{.nesterov = true}>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, Sgd{.nesterov = true}>");
     EXPECT_EQ((gx::Trainer<Net, R, gx::Constant, gx::AdamW>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant, AdamW>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, AdamW>");
     EXPECT_EQ((gx::Trainer<Net, R, gx::Constant, gx::AdamW>::name(
                   {.beta2 = 0.95f, .weight_decay = 0.1f})),
-              "Trainer<Mlp, Ring<fp32>, Constant, AdamW{.beta2 = 0.95, .weight_decay = 0.1}>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, AdamW{.beta2 = 0.95, .weight_decay = 0.1}>");
     EXPECT_EQ((gx::Trainer<Net, R, gx::Constant, gx::Lars>::name({.adapt_bias = true})),
-              "Trainer<Mlp, Ring<fp32>, Constant, Lars{.adapt_bias = true}>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, Lars{.adapt_bias = true}>");
 }
 template <class T>
 std::string refusal(typename T::Options o, const std::filesystem::path& from) {

@@ -532,7 +532,7 @@ TEST(Phases, NameTheLayerThatAnImageIsTooSmallFor) {
 TEST(Phases, NameTheParametersThatDependOnTheImage) {
     using T = gx::Trainer<Net, gx::Ring<fp32>>;  // fully connected
     EXPECT_EQ(refused<T>({{0, 4, 6}, {2, 8, 6}}), "no error");
-    EXPECT_TRUE(holds(refused<T>({{0, 4, 6}, {2, 4, 8}}), "phase 2", "Mlp",
+    EXPECT_TRUE(holds(refused<T>({{0, 4, 6}, {2, 4, 8}}), "phase 2", "Mlp<5>",
                       "320 elements with images of 8 x 8", "180 elements with images of 6 x 6",
                       "global pooling"));
 }

@@ -310,7 +310,7 @@ TEST(Resuming, SaysWhatDoesNotFit) {
     other.resume = folder / "epoch-0002.safetensors";
     EXPECT_TRUE(holds(trouble<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>>(other),
                       "epoch-0002.safetensors': it is of model 'EveryRoleWithDropout', and this "
-                      "run trains 'Mlp'"));
+                      "run trains 'Mlp<5>'"));
 }
 TEST(Resuming, IsMeantWhereARunBeginsAnewAmongCheckpoints) {
     const Folder folder;

@@ -420,17 +420,17 @@ TEST(AnotherComposition, IsRefusedAndBothAreNamed) {
     (void)Plain({.batch = 4, .epochs = 2, .output = folder.path, .evaluate = false})
         .train(world, images());
     const auto from = folder / "epoch-0001.safetensors";
-    const char* written = "was written by Trainer<Mlp, Ring<fp32>, Constant>, and this run is ";
+    const char* written = "was written by Trainer<Mlp<5>, Ring<fp32>, Constant>, and this run is ";
     EXPECT_EQ(refusal<Plain>(from), "no error");
     EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<gx::bf16>, gx::Constant>>(from), written,
-                      "Trainer<Mlp, Ring<bf16>, Constant>"));
+                      "Trainer<Mlp<5>, Ring<bf16>, Constant>"));
     EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<fp32>, gx::Poly<2>>>(from), written,
-                      "Trainer<Mlp, Ring<fp32>, Poly<2>>"));
+                      "Trainer<Mlp<5>, Ring<fp32>, Poly<2>>"));
     EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant, SumOfGradients>>(from),
                       written, "SumOfGradients"));
     EXPECT_TRUE(holds(refusal<gx::Trainer<Net, gx::Ring<fp32>, gx::Constant, gx::Sgd,
                                           gx::InMemory<>, gx::DynamicLossScale>>(from),
-                      written, "Trainer<Mlp, Ring<fp32>, Constant, DynamicLossScale>"));
+                      written, "Trainer<Mlp<5>, Ring<fp32>, Constant, DynamicLossScale>"));
 }
 
 }  // namespace

@@ -31,13 +31,13 @@ static_assert(gx::TrainingWorld<Threads> && !gx::TrainingWorld<gx::ThreadWorld<>
 
 TEST(Trainer, IsCalledAsItIsSpelt) {
     EXPECT_EQ((gx::Trainer<Net, gx::Ring<gx::fp16>>::name()),
-              "Trainer<Mlp, Ring<fp16>, Warmup<Poly<2>>>");
+              "Trainer<Mlp<5>, Ring<fp16>, Warmup<Poly<2>>>");
     EXPECT_EQ((gx::Trainer<Net, gx::Ring<gx::fp16>, gx::Warmup<gx::Poly<2>>, gx::DynamicLossScale,
                            gx::InMemory<>, gx::Sgd>::name()),
-              "Trainer<Mlp, Ring<fp16>, Warmup<Poly<2>>>");  // a wire of fp16 scales its loss
+              "Trainer<Mlp<5>, Ring<fp16>, Warmup<Poly<2>>>");  // a wire of fp16 scales its loss
     EXPECT_EQ((gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Warmup<gx::Poly<2>>,
                            gx::StaticLossScale>::name()),
-              "Trainer<Mlp, Ring<fp32>, Warmup<Poly<2>>>");
+              "Trainer<Mlp<5>, Ring<fp32>, Warmup<Poly<2>>>");
 }
 struct OtherSgd : gx::Sgd {
     using Sgd::Sgd;
@@ -79,14 +79,16 @@ TEST(Trainer, CompositionsThatDifferHaveDifferentNames) {
         gx::Trainer<Net, gx::Ring<fp16>, S, gx::Sgd, gx::InMemory<>, gx::StaticLossScale>::name()};
     EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size())
         << ::testing::PrintToString(names);
-    EXPECT_EQ((gx::Trainer<Net, R, S, gx::DynamicLossScale, gx::InMemory<gx::PadCrop<4>, gx::Flip>,
-                           gx::Sgd>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant, InMemory<PadCrop<4>, Flip>, DynamicLossScale>");
-    EXPECT_EQ((gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<gx::PadCrop<4>, gx::Flip>,
-                           gx::DynamicLossScale>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant, InMemory<PadCrop<4>, Flip>, DynamicLossScale>");
+    EXPECT_EQ(
+        (gx::Trainer<Net, R, S, gx::DynamicLossScale, gx::InMemory<gx::PadCrop<4>, gx::Flip>,
+                     gx::Sgd>::name()),
+        "Trainer<Mlp<5>, Ring<fp32>, Constant, InMemory<PadCrop<4>, Flip>, DynamicLossScale>");
+    EXPECT_EQ(
+        (gx::Trainer<Net, R, S, gx::Sgd, gx::InMemory<gx::PadCrop<4>, gx::Flip>,
+                     gx::DynamicLossScale>::name()),
+        "Trainer<Mlp<5>, Ring<fp32>, Constant, InMemory<PadCrop<4>, Flip>, DynamicLossScale>");
     EXPECT_EQ((gx::Trainer<Net, R, S, gx::Sgd, gx::Prefetched<gx::InMemory<>>>::name()),
-              "Trainer<Mlp, Ring<fp32>, Constant, Prefetched<InMemory<>>>");
+              "Trainer<Mlp<5>, Ring<fp32>, Constant, Prefetched<InMemory<>>>");
 }
 
 // ---- Ranks and batches, exactly -----------------------------------------------------
@@ -336,7 +338,7 @@ TEST(Trainer, RowsAndSumsOfARun) {
     auto world = threads(2);
     const Plain trainer({.batch = 3, .epochs = 2, .seed = 9});
     const gx::RunRecord r = trainer.train(world, data);
-    EXPECT_EQ(r.composition, "Trainer<Mlp, Ring<fp32>, Constant>");
+    EXPECT_EQ(r.composition, "Trainer<Mlp<5>, Ring<fp32>, Constant>");
     EXPECT_EQ(r.device, "reference::Device");
     EXPECT_EQ(r.world, "ThreadWorld<reference::Device>");
     EXPECT_EQ(r.clock, "wall");

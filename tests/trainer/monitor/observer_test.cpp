@@ -88,10 +88,10 @@ TEST(Observer, SeesARunInItsOrder) {
         Plain({.batch = 5, .epochs = 2, .output = folder.path, .observers = {&diary}})
             .train(world, images(20));
     EXPECT_EQ(diary.events,
-              (std::vector<std::string>{"begin Trainer<Mlp, Ring<fp32>, Warmup<Poly<2>>> at 0 of 4",
-                                        "step 0 of epoch 0", "step 1 of epoch 0", "epoch 0 tested",
-                                        "step 2 of epoch 1", "step 3 of epoch 1", "epoch 1 tested",
-                                        "end 4"}));
+              (std::vector<std::string>{
+                  "begin Trainer<Mlp<5>, Ring<fp32>, Warmup<Poly<2>>> at 0 of 4",
+                  "step 0 of epoch 0", "step 1 of epoch 0", "epoch 0 tested", "step 2 of epoch 1",
+                  "step 3 of epoch 1", "epoch 1 tested", "end 4"}));
 
     EXPECT_EQ(diary.written,
               (std::vector<std::string>{"epoch-0001.safetensors", "epoch-0002.safetensors"}));
@@ -105,7 +105,7 @@ TEST(Observer, SeesARunInItsOrder) {
                  .observers = {&rest}})
         .train(world, images(20));
     EXPECT_EQ(rest.events, (std::vector<std::string>{
-                               "begin Trainer<Mlp, Ring<fp32>, Warmup<Poly<2>>> at 2 of 4",
+                               "begin Trainer<Mlp<5>, Ring<fp32>, Warmup<Poly<2>>> at 2 of 4",
                                "step 2 of epoch 1", "step 3 of epoch 1", "epoch 1", "end 4"}));
 }
 TEST(Observer, CannotRunAnotherTrainerIntoTheFolderOfItsRun) {

@@ -1,0 +1,5 @@
+// expect: gx: a hidden layer without values
+// expect: Fix: give the sizes of the hidden layers
+#include <gx/model/mlp.hpp>
+
+constexpr auto name = gx::Mlp<300, 0>::name;
