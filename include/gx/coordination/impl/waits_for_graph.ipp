@@ -1,7 +1,7 @@
 // WaitsForGraph: the bodies.
 #pragma once
 
-#include <algorithm>  // find, max, min, rotate, sort
+#include <algorithm>  // find, max, min, rotate, sort, upper_bound
 #include <iterator>   // back_inserter
 #include <utility>    // move, pair
 
@@ -53,7 +53,12 @@ GX_DECL void WaitsForGraph::answer(int rank, const Waiting& waiting, Duration no
 // The wait by which it blames is the first: of those for that rank, the one that has lasted as long
 // as it said. It stands alone where its answer has none. Then they are in the order of their ages.
 GX_DECL void WaitsForGraph::put_in_order(Node& node) {
-    std::ranges::stable_sort(node.waits, {}, &Edges::since);
+    // Few are inserted one by one: Clang calls std::stable_sort deprecated inside of libstdc++ 12.
+    const auto begin = node.waits.begin();
+    for (auto w = begin; w != node.waits.end(); ++w) {
+        const auto later = std::ranges::upper_bound(begin, w, w->since, {}, &Edges::since);
+        std::rotate(later, w, w + 1);
+    }
     if (node.blamed == -1) return;
     auto met = node.waits.end();
     const auto off = [&](const Edges& w) {
