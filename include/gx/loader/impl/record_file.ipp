@@ -94,10 +94,10 @@ GX_DECL RecordFile::RecordFile(const std::filesystem::path& path)
     if (found < head.size())
         wrong(path, fmt::format("has {} bytes, and a header has at least {}. Copy it again.", found,
                                 head.size()));
-    if (const auto version = number_at(head, 8, 4); version != 2)
+    if (const auto written = number_at(head, 8, 4); written != 2)
         wrong(path, fmt::format("has version {}, and this version of gx reads version 2. Write it "
                                 "again by gx::write_records.",
-                                version));
+                                written));
     const auto field = [&](const char* name, std::size_t at, int width, std::uint64_t least,
                            std::uint64_t most) {
         const std::uint64_t x = number_at(head, at, width);

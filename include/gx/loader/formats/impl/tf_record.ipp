@@ -222,28 +222,28 @@ inline void add_records(Index& index, std::uint32_t file, Scanner& scanner,
 
 // ---- Writing --------------------------------------------------------------------------------
 
-using Bytes = std::vector<std::uint8_t>;
+using Encoded = std::vector<std::uint8_t>;
 
-inline void put_number(Bytes& to, std::uint64_t x) {
+inline void put_number(Encoded& to, std::uint64_t x) {
     for (; x >= 128; x >>= 7) to.push_back(static_cast<std::uint8_t>(x | 128));
     to.push_back(static_cast<std::uint8_t>(x));
 }
-inline void put_field(Bytes& to, std::uint64_t number, std::span<const std::uint8_t> value) {
+inline void put_field(Encoded& to, std::uint64_t number, std::span<const std::uint8_t> value) {
     put_number(to, number << 3 | bytes);
     put_number(to, value.size());
     to.insert(to.end(), value.begin(), value.end());
 }
 /// Appends an entry of the map: `kind` is the field of Feature, and `list` its message.
-inline void put_feature(Bytes& features, std::string_view key, std::uint64_t kind,
-                        const Bytes& list) {
-    Bytes feature, entry;
+inline void put_feature(Encoded& features, std::string_view key, std::uint64_t kind,
+                        const Encoded& list) {
+    Encoded feature, entry;
     put_field(feature, kind, list);
     put_field(entry, 1, {reinterpret_cast<const std::uint8_t*>(key.data()), key.size()});
     put_field(entry, 2, feature);
     put_field(features, 1, entry);
 }
-[[nodiscard]] inline Bytes list_of(std::span<const std::uint8_t> value) {
-    Bytes list;
+[[nodiscard]] inline Encoded list_of(std::span<const std::uint8_t> value) {
+    Encoded list;
     put_field(list, 1, value);
     return list;
 }
@@ -269,7 +269,7 @@ GX_DECL void TfRecordWriter::add(std::span<const std::uint8_t> image, int label,
             fmt::format("gx: TFRecord: image '{}' has {} bytes: expected 1 to 2147483647. "
                         "Leave it out.",
                         name, image.size()));
-    Bytes features, example, number, record;
+    Encoded features, example, number, record;
     put_feature(features, "image/encoded", 1, list_of(image));
     put_number(number, static_cast<std::uint64_t>(label));
     put_feature(features, "image/class/label", 3, list_of(number));

@@ -1,0 +1,38 @@
+# cmake -D COMPILER=CLANG -D FILES=... -D FOLDERS=... -D ROOT=... -D PLACE=... -P: reads all headers
+# in one source, header-only. No two may use one name for what differs, and clang must find no fault
+# that g++ does not know. They stand in the reverse of their order, as sources list them in order.
+cmake_minimum_required(VERSION 3.25)
+if(NOT COMPILER)
+  message("skipped: clang++-19 is missing; ./gx doctor names what else is")
+  return()
+endif()
+list(SORT FOLDERS)
+list(REMOVE_DUPLICATES FOLDERS)
+list(REMOVE_ITEM FOLDERS /usr/include)  # where the standard library's #include_next looks behind it
+set(flags "")
+foreach(folder IN LISTS FOLDERS)
+  if(folder MATCHES "^${ROOT}/(include|sims|reference|plugins)")
+    list(APPEND flags -I${folder})
+  else()
+    list(APPEND flags -isystem ${folder})
+  endif()
+endforeach()
+list(SORT FILES ORDER DESCENDING)
+list(LENGTH FILES count)
+if(count LESS 300)
+  message(FATAL_ERROR "expected all headers of gx, found ${count}")
+endif()
+set(text "")
+foreach(file IN LISTS FILES)
+  string(REGEX REPLACE "^.*/include/gx/" "gx/" file ${file})
+  string(APPEND text "#include <${file}>\n")
+endforeach()
+set(source ${PLACE}/headers_together.cpp)
+file(WRITE ${source} "${text}")
+execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow
+                        -Wconversion -Wno-sign-conversion -Werror ${flags} ${source}
+                OUTPUT_VARIABLE text ERROR_VARIABLE text RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "all headers together, in ${source}:\n${text}")
+endif()
+message("${count} headers stand together")
