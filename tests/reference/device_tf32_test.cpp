@@ -173,7 +173,7 @@ RC_GTEST_PROP(DeviceInTf32, RoundsOperandsOfEveryGradient, (std::uint64_t seed))
         dy[o] = double{scale} * (std::exp(h[3][o]) / total - (o == 1 ? 1 : 0));
     for (int l = 2; l >= 0; --l) {
         double largest = 0, furthest = 0;
-        Values before(std::size_t(sides[l]));
+        Values before(static_cast<std::size_t>(sides[l]));
         for (int o = 0; o < sides[l + 1]; ++o)
             for (int i = 0; i < sides[l]; ++i) {
                 const double expected = t(dy[o]) * t(h[l][i]);
