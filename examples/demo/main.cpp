@@ -3,10 +3,9 @@
 // Run:  ./gx demo
 //       ./gx demo --world mpi -n 2     on processes of this machine, by the wall clock
 
-#include <cstdio>        // output
-#include <filesystem>    // output folder
-#include <string>        // file names
-#include <system_error>  // error_code
+#include <cstdio>      // output
+#include <filesystem>  // output folder
+#include <string>      // file names
 
 #include <fmt/format.h>       // table
 #include <nlohmann/json.hpp>  // --json
@@ -104,8 +103,7 @@ void present(const DemoWorld& world, const DemoOptions& o, const std::vector<gx:
 void demo(const DemoOptions& o, const std::string& command) {
     DemoWorld world(o.world, o.seed);
     if (world.is_root()) {  // it alone writes files
-        std::error_code found_below;
-        std::filesystem::create_directories(o.output, found_below);
+        gx::make_output_folder("--output", o.output);
         gx::expect_outputs({{"--output", o.output / "report.html"}, {"--json", o.json}});
     }
     const gx::Split data = gx::fashion_mnist(o.data);

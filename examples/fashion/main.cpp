@@ -9,9 +9,8 @@
 // SIGTERM, SIGINT and SIGUSR1 write a checkpoint behind the present step, and end it with status
 // 75; a second signal ends it at once.
 
-#include <filesystem>    // output folder
-#include <string>        // the compute type
-#include <system_error>  // error_code
+#include <filesystem>  // output folder
+#include <string>      // the compute type
 
 #include <fmt/format.h>  // table
 
@@ -80,8 +79,7 @@ int main(int argc, char** argv) {
     return run_program(app, argc, argv, [&]() -> int {
         FashionWorld world;
         if (is_root(world)) {  // it alone writes files
-            std::error_code found_below;
-            std::filesystem::create_directories(o.output, found_below);
+            make_output_folder("--output", o.output);
             expect_outputs({{"--json", json}, {"--output", o.output / "report.html"}},
                            {{"--resume", o.resume == "latest" ? "" : o.resume}});
         }

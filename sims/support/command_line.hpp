@@ -80,6 +80,18 @@ struct FileOption {
     std::filesystem::path file;  ///< empty: the option was not given
 };
 
+/// Make the folder of an output, and those above it.
+/// Errors: gx::Error naming the option, the folder, and why there can be none.
+inline void make_output_folder(const char* option, const std::filesystem::path& folder) {
+    std::error_code why, hidden;
+    std::filesystem::create_directories(folder, why);
+    if (!std::filesystem::is_directory(folder, hidden))
+        throw Error(
+            fmt::format("{}: folder '{}' cannot be made: {}. Give one where files can be "
+                        "written.",
+                        option, folder.string(), (why ? why : hidden).message()));
+}
+
 /// Check before the work that all outputs can be written, and that none overwrites another or an
 /// input; nothing is left behind.
 /// Errors: gx::Error naming the options and the file.

@@ -284,6 +284,17 @@ TEST(ExpectOutputs, NamesOptionAndFileAndLeavesNothing) {
     ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
     EXPECT_EQ(refused(folder / "pipe"), "no error") << "it is not opened before the work";
 }
+TEST(MakeOutputFolder, SaysWhyThereCanBeNone) {
+    const Folder folder;
+    gx::make_output_folder("--output", folder / "one/two");
+    EXPECT_TRUE(std::filesystem::is_directory(folder / "one/two"));
+    gx::make_output_folder("--output", folder / "one/two");  // it is there
+    write_text(folder / "file", "one");
+    for (const char* name : {"file", "file/below"})
+        EXPECT_EQ(error_of([&] { gx::make_output_folder("--output", folder / name); }),
+                  "--output: folder '" + (folder / name).string() +
+                      "' cannot be made: Not a directory. Give one where files can be written.");
+}
 TEST(ExpectOutputs, RefusesAFileThatWouldBeOverwritten) {
     const Folder folder;
     const auto one = folder / "one", two = folder / "two";
