@@ -16,7 +16,8 @@ using testing::ElementsAre, testing::ElementsAreArray;
 namespace fs = std::filesystem;
 
 /// Header and data of a member.
-std::string member(const std::string& name, const std::string& data, char kind = '0') {
+std::string member(const std::string& name, const std::string& data, char kind = '0',
+                   const std::string& link = "") {
     std::string header(512, '\0');
     const auto put = [&](std::size_t at, const std::string& text) {
         header.replace(at, text.size(), text);
@@ -27,6 +28,7 @@ std::string member(const std::string& name, const std::string& data, char kind =
     put(124, size);
     put(148, "        ");
     header[156] = kind;
+    put(157, link);
     put(257, "ustar");
     put(263, "00");
     unsigned sum = 0;
@@ -188,6 +190,28 @@ TEST_F(BadWebDataset, SamplesThatAreNotWhole) {
                       "'a.cls' holds 'cat': expected a whole number"));
     EXPECT_TRUE(holds(skipped(member("a.jpg", "x") + member("a.cls", "")), "holds ''"));
     EXPECT_TRUE(holds(skipped(sample("a", "x", -1)), "label is -1"));
+}
+TEST_F(BadWebDataset, LinksInThePlaceOfMembers) {
+    for (const char kind : {'1', '2'}) {
+        EXPECT_TRUE(holds(opening(good + member("a.jpg", "", kind, "good.jpg") +
+                                  member("a.cls", "", kind, "good.cls") + end),
+                          "record at byte 2048", "' is a link to 'good.", "--hard-dereference"));
+        EXPECT_TRUE(holds(
+            opening(good + member("a.jpg", "x") + member("a.cls", "", kind, "good.cls") + end),
+            "'a.cls' is a link to 'good.cls'"));
+        EXPECT_EQ(opening(member("notes", "", kind, "good.jpg") +
+                          member("notes.txt", "", kind, "x") + good + end),
+                  "no error");
+    }
+}
+TEST_F(BadWebDataset, WhatFollowsABlockOfZeros) {
+    const std::string lost = good + std::string(512, '\0') + sample("next", "x", 0) + end;
+    EXPECT_TRUE(holds(opening(lost), "record at byte 2048", "a block of zeros ends the archive",
+                      "3072 bytes from byte 2560 on are no zeros"));
+    EXPECT_THAT(skipping(lost), ElementsAre(StoredSample{"image", 2}));
+    EXPECT_TRUE(holds(opening(good + end + std::string(200'000, '\0') + "x"),
+                      "1 bytes from byte 203072 on"));
+    EXPECT_EQ(opening(good + std::string(512 + 200'000, '\0')), "no error");
 }
 TEST_F(BadWebDataset, AKeyThatComesTwice) {
     const std::string bytes = good + sample("b", "b", 1) + good + end;

@@ -72,6 +72,7 @@ inline void expect_checksum(Header header) {
 struct Member {
     std::string name{};
     std::uint64_t begin = 0, bytes = 0;  ///< of its data
+    std::string link{};                  ///< of a link: the member that has the data
 };
 
 /// What members of kind L and x say of the next one.
@@ -104,7 +105,24 @@ inline void read_pax(std::string_view text, Overrides& next) {
     }
 }
 
-/// Calls f(member, offset of its header) for each regular file.
+/// A block of zeros ends the archive; what follows are zeros too.
+inline void expect_end(const Index& index, std::uint32_t file, Scanner& scanner,
+                       std::uint64_t zeros) {
+    constexpr std::size_t most = 1 << 16;
+    for (std::uint64_t at = zeros + block; at < scanner.bytes(); at += most) {
+        const auto rest = scanner.view(at, std::min<std::uint64_t>(most, scanner.bytes() - at));
+        const auto found = std::ranges::find_if(rest, [](auto byte) { return byte != 0; });
+        if (found == rest.end()) continue;
+        index.corrupt(file, zeros,
+                      fmt::format("a block of zeros ends the archive, and {} bytes from byte {} on "
+                                  "are no zeros: a header has been lost, or archives were put "
+                                  "together, which 'tar --concatenate' does right",
+                                  scanner.bytes() - at - std::uint64_t(found - rest.begin()),
+                                  at + std::uint64_t(found - rest.begin())));
+    }
+}
+
+/// Calls f(member, offset of its header) for each regular file and for each link.
 /// Errors: CorruptRecord, behind which no member can be found.
 template <class F>
 void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, const F& f) {
@@ -117,7 +135,8 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                                       "or the end of a tar file, of {} bytes",
                                       left, block));
         const Header header = scanner.view(at, block);
-        if (std::ranges::all_of(header, [](auto byte) { return byte == 0; })) return;
+        if (std::ranges::all_of(header, [](auto byte) { return byte == 0; }))
+            return expect_end(index, file, scanner, at);
         const auto kind = static_cast<char>(header[156]);
         Member member = index.at(file, at, [&] {
             expect_checksum(header);
@@ -130,6 +149,7 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                     fmt::format("'{}' has {} bytes, and the file ends {} bytes behind its "
                                 "header",
                                 m.name, m.bytes, left - block));
+            if (kind == '1' || kind == '2') m.link = text_of(header.subspan(157, 100));
             if (kind == 'S')
                 throw Flaw(fmt::format("'{}' is a sparse file: expected whole ones", m.name));
             if ((kind == 'L' || kind == 'x') && m.bytes > name_most)
@@ -147,7 +167,8 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                 read_pax({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, next);
             });
         const bool regular = kind == '0' || kind == '\0' || kind == '7';
-        if (regular && !member.name.ends_with('/')) f(std::move(member), header_at);
+        if ((regular && !member.name.ends_with('/')) || !member.link.empty())
+            f(std::move(member), header_at);
     }
 }
 
@@ -158,7 +179,8 @@ struct Group {
     std::string key{};
     std::uint64_t begin = 0;  ///< of the first header
     int images = 0, labels = 0;
-    Member image{}, label{};
+    Member image{}, label{}, link{};
+    bool is_of_links = true;  ///< and of nothing else
 };
 
 class Indexing {
@@ -184,23 +206,32 @@ private:
         const std::size_t dot = name.find('.', base);
         if (dot == name.npos || dot == base || (name.starts_with("__") && name.ends_with("__")))
             return;
+        std::string ending = name.substr(dot + 1);
+        for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        const bool is_label = ending == options_.label_ending, is_link = !member.link.empty();
+        const bool is_image = !is_label && std::ranges::find(options_.image_endings, ending) !=
+                                               options_.image_endings.end();
+        if (is_link && !is_label && !is_image) return;
         if (const std::string_view key(name.data(), dot); key != group_.key) {
             finish_group();
             group_ = {.key = std::string(key), .begin = at};
         }
-        std::string ending = name.substr(dot + 1);
-        for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-        if (ending == options_.label_ending) {
+        group_.is_of_links &= is_link;
+        if (is_link) group_.link = member;
+        if (is_label) {
             ++group_.labels;
             group_.label = std::move(member);
-        } else if (std::ranges::find(options_.image_endings, ending) !=
-                   options_.image_endings.end()) {
+        } else if (is_image) {
             ++group_.images;
             group_.image = std::move(member);
         }
     }
     void finish_group() {
-        if (group_.key.empty()) return;
+        const bool stray = group_.is_of_links && (group_.images == 0 || group_.labels == 0);
+        if (group_.key.empty() || stray) {
+            group_ = {};
+            return;
+        }
         try {
             index_.at(file_, group_.begin, [&] { add_sample(); });
         } catch (const CorruptRecord& e) {
@@ -209,7 +240,12 @@ private:
         group_ = {};
     }
     void add_sample() {
-        const auto& [key, begin, images, labels, image, label] = group_;
+        const auto& [key, begin, images, labels, image, label, link, is_of_links] = group_;
+        if (!link.name.empty())
+            throw Flaw(
+                fmt::format("'{}' is a link to '{}': pack what it stands for, by 'tar "
+                            "--dereference --hard-dereference'",
+                            link.name, link.link));
         if (images != 1 || labels != 1)
             throw Flaw(
                 fmt::format("sample '{}' has {} images and {} labels: expected one member "
