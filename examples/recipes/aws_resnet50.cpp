@@ -60,8 +60,10 @@ int main(int argc, char** argv) {
     int epochs = 20, drawn = 100;
     CLI::App app{"AWS's recipe for ResNet-50, on images of any source.", "aws_resnet50"};
     app.option_defaults()->always_capture_default();
-    app.add_option("--train", train_set, "folder or shards; else images are drawn");
-    app.add_option("--test", test_set, "folder or shards");
+    auto* const train_option =
+        app.add_option("--train", train_set, "folder or shards; else images are drawn");
+    train_option->needs(
+        app.add_option("--test", test_set, "folder or shards")->needs(train_option));
     app.add_option("--epochs", epochs, "of each run")->check(count_in(1, 1000));
     app.add_option("--drawn", drawn, "images of a class, where they are drawn")
         ->check(count_in(8, 250));
