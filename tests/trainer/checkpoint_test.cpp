@@ -27,11 +27,15 @@ std::vector<float> counted(std::int64_t count, float from) {
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = from + static_cast<float>(i);
     return v;
 }
-std::string rows() {
+/// Of three epochs, the last of which ends at step 1000.
+gx::RunRecord three_epochs() {
     gx::RunRecord r = run();
     r.epochs.resize(3);
-    return rows_text(r);
+    for (int e = 0; e < 3; ++e)
+        r.epochs[std::size_t(e)].epoch = e, r.epochs[std::size_t(e)].step = 334 * e + 332;
+    return r;
 }
+std::string rows() { return rows_text(three_epochs()); }
 gx::Checkpoint full(const gx::Graph& graph) {
     const std::int64_t n = graph.parameter_elements();
     return {.model = std::string(graph.name.view()),
@@ -276,6 +280,34 @@ TEST(Checkpoint, EveryFieldIsValidated) {
     EXPECT_TRUE(holds(told([](auto& j) { j["pending"][1].erase("rate"); }),
                       "no field 'rate' of its gradients in flight. Take a checkpoint of this "
                       "version"));
+}
+
+TEST(Checkpoint, HasARecordThatARunCanHaveMade) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    const auto told = [&](const auto& change) {
+        gx::RunRecord r = three_epochs();
+        change(r);
+        gx::Checkpoint c = full(graph);
+        c.record = rows_text(r);
+        gx::write_checkpoint(folder / "c", graph, c);
+        return error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); });
+    };
+    EXPECT_EQ(told([](auto&) {}), "no error");
+    for (const int bad : {-7, 1001})
+        EXPECT_TRUE(holds(told([&](auto& r) { r.skipped_steps = bad; }),
+                          "field 'skipped_steps' is " + std::to_string(bad)));
+    EXPECT_TRUE(holds(told([](auto& r) { r.epochs[1].epoch = -5; }), "'epochs.epoch' is -5"));
+    for (const std::int64_t bad : {std::int64_t{332}, std::int64_t{1'000'000'000'000}})
+        EXPECT_TRUE(holds(told([&](auto& r) { r.epochs[1].step = bad; }),
+                          "'epochs.step' is " + std::to_string(bad) + " where 333 to 1000"));
+    EXPECT_TRUE(holds(told([](auto& r) { r.epochs[2].step = 999; }),
+                      "'epochs.step' is 999 where 1000 was expected"));
+    EXPECT_TRUE(holds(told([](auto& r) { r.epochs[0].test_accuracy_pct = 1e9; }),
+                      "'accuracy_pct' is 1000000000"));
+    EXPECT_TRUE(holds(told([](auto& r) { r.steps = {{.step = -3}}; }), "'steps.step' is -3"));
+    EXPECT_TRUE(holds(told([](auto& r) { r.steps = {{.step = 5}, {.step = 5}}; }),
+                      "'steps.step' is 5 where 6 to 999"));
 }
 
 /// Any field of the header, at any depth, replaced by some other value: read or refused by name.

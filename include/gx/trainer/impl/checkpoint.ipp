@@ -211,9 +211,43 @@ struct Reader {
         read_rows(c.record, rows);  // throws here, not on a rank
         expect(std::ssize(rows.epochs) == c.epoch, "epochs", rows.epochs.size(),
                fmt::format("{} rows", c.epoch));
+        can_be(c, rows);
         if (c.is_within())
             expect(c.within.sums.size() == 3 * rows.steps.size(), "sums", c.within.sums.size(),
                    fmt::format("3 of each of {} steps", rows.steps.size()));
+    }
+    /// A run may have made them.
+    GX_COLD void can_be(const Checkpoint& c, const RunRecord& rows) const {
+        std::int64_t before = 0;
+        for (std::size_t i = 0; i < rows.epochs.size(); ++i) {
+            const EpochRow& row = rows.epochs[i];
+            expect(row.epoch == int(i), "epochs.epoch", row.epoch, fmt::format("{}", i));
+            expect(row.step > before && row.step <= c.step, "epochs.step", row.step,
+                   fmt::format("{} to {}", before + 1, c.step));
+            before = row.step;
+            for (const double pct :
+                 {row.train_accuracy_pct, row.test_accuracy_pct, row.test_top5_accuracy_pct})
+                expect(!(pct < 0 || pct > 100), "accuracy_pct", pct, "0 to 100");
+        }
+        if (!c.is_within())
+            expect(before == c.step, "epochs.step", before, fmt::format("{}", c.step));
+        expect(rows.skipped_steps >= 0 && rows.skipped_steps <= c.step, "skipped_steps",
+               rows.skipped_steps, fmt::format("0 to {}", c.step));
+        std::int64_t least = 0;
+        for (const StepRow& row : rows.steps) {
+            expect(row.step >= least && row.step < c.step, "steps.step", row.step,
+                   fmt::format("{} to {}", least, c.step - 1));
+            least = row.step + 1;
+        }
+        double images = 0;
+        for (std::size_t i = 0; i + 2 < c.within.sums.size(); i += 3) {
+            const double hits = c.within.sums[i + 1], count = c.within.sums[i + 2];
+            expect(count >= 0 && hits >= 0 && hits <= count, "sums", hits,
+                   fmt::format("0 to {} hits", count));
+            images += count;
+        }
+        expect(images <= double(c.within.images), "sums", images,
+               fmt::format("{} images at most", c.within.images));
     }
     /// Before `scalars`, which depend on it.
     GX_COLD void within(const JsonValue& state, Checkpoint& c) const {
