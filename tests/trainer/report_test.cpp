@@ -80,6 +80,14 @@ TEST(Report, AColourHasOneMeaning) {
     }
     EXPECT_TRUE(holds(gx::breakdown_chart({run()}), of_parts[0], "exposed communication"));
 }
+TEST(Report, DividesTheTimesOfARunByAllOfItsSteps) {
+    gx::RunRecord whole = run();
+    whole.epochs.back().step = std::ssize(whole.steps);
+    gx::RunRecord rest = whole;  // resumed, and the earlier checkpoints are gone
+    rest.steps.erase(rest.steps.begin(), rest.steps.end() - 1);
+    ASSERT_GT(whole.steps.size(), rest.steps.size());
+    EXPECT_EQ(gx::breakdown_chart({rest}), gx::breakdown_chart({whole}));
+}
 TEST(Report, SaysHowItWasMadeAndLinksItsFiles) {
     const Folder folder;
     const auto path = folder / "a/report.html";

@@ -174,6 +174,12 @@ GX_DECL std::string timeline(const RunRecord& r, double shown_ms) {
            "</div>\n";
 }
 
+/// Those that its times are of: earlier parts' rows may be gone.
+GX_COLD GX_DECL double steps_made(const RunRecord& r) {
+    const std::int64_t last = r.epochs.empty() ? 0 : r.epochs.back().step;
+    return double(std::max({std::int64_t{1}, last, std::ssize(r.steps)}));
+}
+
 }  // namespace detail::report
 
 GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs) {
@@ -181,7 +187,7 @@ GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs) {
     std::vector<chart::Bar> rows;
     for (const RunRecord& r : runs) {
         if (std::isnan(r.seconds)) continue;
-        const double steps = r.steps.empty() ? 1.0 : double(r.steps.size());
+        const double steps = detail::report::steps_made(r);
         const Breakdown& b = r.breakdown;
         rows.push_back({r.reducer,
                         {1e3 * b.compute / steps, 1e3 * b.exposed_communication / steps,
@@ -264,7 +270,7 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
     double shown_ms = 0;  // one scale for all: the longest mean step, and a half
     for (const RunRecord& r : runs)
         if (!r.steps.empty())
-            shown_ms = std::max(shown_ms, 1.5e3 * r.seconds / double(r.steps.size()));
+            shown_ms = std::max(shown_ms, 1.5e3 * r.seconds / detail::report::steps_made(r));
     html += fmt::format(
         "<p>The last {:.0f} ms of the first epoch, rank 0; where the network is simulated, the "
         "load "
