@@ -1,7 +1,9 @@
 // to_json: walks the members of a run record.
 #pragma once
 
+#include <string_view>  // names
 #include <type_traits>  // is_arithmetic_v
+#include <vector>       // losses
 
 #include <gx/reflect/fields.hpp>     // for_each_field
 #include <gx/io/json_text.hpp>       // JsonWriter
@@ -16,9 +18,10 @@ template <class T>
 void write_member(JsonWriter& w, std::string_view name, const T& x) {
     if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
         w.field(key(name), x);
-    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>> ||
+                         std::is_same_v<T, std::vector<int>>) {
         w.name(name).open('[');
-        for (const std::string& each : x) w.value(each);
+        for (const auto& each : x) w.value(each);
         w.close(']');
     }  // else: rows, written behind the others, and the timeline
 }
@@ -36,6 +39,17 @@ GX_DECL std::string to_json(const RunRecord& r, int indent) {
         w.field("test_top5_accuracy_pct", r.test_top5_accuracy_pct());
     });
     if (!r.phases.empty()) detail::rows::write(w, "phases", r.phases);
+    if (!r.losses.empty()) {
+        w.name("losses").open('[');
+        for (const LossRow& row : r.losses) {
+            w.open('{');
+            for_each_field(row, [&](std::string_view name, const auto& x) {
+                detail::rows::write_member(w, name, x);
+            });
+            w.close('}');
+        }
+        w.close(']');
+    }
     detail::rows::write_rows(w, r);
     return w.close('}').text();
 }
