@@ -107,6 +107,18 @@ TEST(CheckpointWriter, OfARunKeepsTheNewestAndTheBest) {
     EXPECT_TRUE(left.contains("epoch-0007.safetensors"));
     EXPECT_LE(left.size(), 4u);
 }
+TEST(CheckpointWriter, OfARunWithoutTestsThereIsNoBest) {
+    const Folder folder;
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .epochs = 3, .output = folder.path, .evaluate = false};
+    o.checkpoints = {.keep = 2};
+    (void)Plain(o).train(world, images());
+    o.epochs = 6;
+    o.resume = "latest";
+    (void)Plain(o).train(world, images());
+    EXPECT_EQ(names_in(folder.path),
+              (std::set<std::string>{"epoch-0005.safetensors", "epoch-0006.safetensors"}));
+}
 TEST(CheckpointWriter, ARunThatIsOverEndsWithItsRecordAgain) {
     struct Calls final : gx::Observer {
         void run_begins(const gx::RunStart&) override { ++number; }

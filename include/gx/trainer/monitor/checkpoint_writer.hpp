@@ -36,9 +36,9 @@ struct KeptCheckpoint {
     const std::vector<KeptCheckpoint>& all, int keep);
 
 /// The checkpoints in a folder that a run which goes on at `step` has by their names, with the
-/// accuracies of its record; in the order of steps.
+/// accuracies of its record where its epochs are `tested`; in the order of steps.
 [[nodiscard]] GX_COLD GX_DECL std::vector<KeptCheckpoint> checkpoints_of(
-    const std::filesystem::path& folder, std::int64_t step, const RunRecord& record);
+    const std::filesystem::path& folder, std::int64_t step, const RunRecord& record, bool tested);
 
 /// Writes checkpoints, one after the other, on a thread of its own.
 ///

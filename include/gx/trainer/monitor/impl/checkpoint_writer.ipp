@@ -26,7 +26,8 @@ GX_DECL std::vector<KeptCheckpoint> to_delete(const std::vector<KeptCheckpoint>&
 }
 
 GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& folder,
-                                                   std::int64_t step, const RunRecord& record) {
+                                                   std::int64_t step, const RunRecord& record,
+                                                   bool tested) {
     std::vector<KeptCheckpoint> out;
     std::error_code trouble;  // a folder that can't be read has none
     for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
@@ -45,7 +46,7 @@ GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& 
         if (of_epoch) {
             const EpochRow& row = record.epochs[std::size_t(number) - 1];
             one.step = row.step;
-            one.test_accuracy_pct = row.test_accuracy_pct;
+            if (tested) one.test_accuracy_pct = row.test_accuracy_pct;
         }
         if (one.step > step) continue;
         const auto later = std::ranges::upper_bound(out, one.step, {}, &KeptCheckpoint::step);

@@ -362,7 +362,7 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     if (!writer_) {
         std::vector<KeptCheckpoint> before;
         if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output))
-            before = checkpoints_of(o_.output, run_.resume->step, record_);
+            before = checkpoints_of(o_.output, run_.resume->step, record_, o_.evaluate);
         writer_ = std::make_unique<CheckpointWriter>(run_.graph(), o_.checkpoints.keep,
                                                      std::move(before));
     }
