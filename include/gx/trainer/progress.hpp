@@ -34,6 +34,9 @@ public:
     /// Excludes from the rate the first `done`, which were done before.
     void resume_from(std::int64_t done) { first_ = done; }
 
+    /// As resume_from() now, of another total.
+    GX_COLD void go_on(std::int64_t done, std::int64_t total);
+
     /// Whether update() would now write; words need no formatting else.
     [[nodiscard]] bool due(std::int64_t done) const;
     /// Prints a line of its own, unless silent.

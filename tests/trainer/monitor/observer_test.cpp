@@ -64,9 +64,9 @@ struct Diary : gx::Observer {
         EXPECT_TRUE(std::filesystem::exists(c.file));
         written.push_back(c.file.filename().string());  // beside training: at any later step
     }
-    void ranks_lost(const gx::LossRow& loss) override {
-        events.push_back("lost " + std::to_string(loss.lost.at(0)) + " at " +
-                         std::to_string(loss.step));
+    void ranks_lost(const gx::RanksLost& lost) override {
+        events.push_back("lost " + std::to_string(lost.row.lost.at(0)) + " at " +
+                         std::to_string(lost.row.step));
     }
     void run_ended(const gx::RunRecord& r) override {
         events.push_back("end " + std::to_string(r.steps.size()));

@@ -21,6 +21,13 @@ GX_DECL void Progress::note(std::string_view words) {
     std::fflush(out_);
 }
 
+GX_DECL void Progress::go_on(std::int64_t done, std::int64_t total) {
+    first_ = done;
+    total_ = total;
+    tenth_ = tenth_of(done);
+    start_ = std::chrono::steady_clock::now();
+}
+
 GX_DECL bool Progress::due(std::int64_t done) const {
     if (style_ == Style::silent) return false;
     if (style_ == Style::lines) return tenth_of(done) != tenth_;

@@ -40,15 +40,15 @@ public:
     GX_DECL void step_done(const StepDone& step) override;
     GX_DECL void epoch_done(const EpochDone& epoch) override;
     GX_DECL void checkpoint_written(const CheckpointWritten& checkpoint) override;
-    GX_DECL void ranks_lost(const LossRow& loss) override;
+    GX_DECL void ranks_lost(const RanksLost& lost) override;
     GX_DECL void run_ended(const RunRecord& record) override;
     GX_DECL void run_failed(std::string_view error) override;
 
 private:
     void begin(std::string_view event, std::int64_t step);
     void end();
-    /// Drops the lines of steps from `step` on, and a torn one.
-    void cut_at(std::int64_t step);
+    /// Drops the lines of steps from `step` and of epochs from `epoch` on, and a torn one.
+    void cut_at(std::int64_t step, int epoch);
 
     std::filesystem::path path_;
     std::optional<AppendFile> file_{};

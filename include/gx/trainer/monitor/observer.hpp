@@ -53,6 +53,15 @@ struct CheckpointWritten {
     std::int64_t step = 0;  ///< steps done in it
 };
 
+/// Ranks that a run has lost, and where it goes on: steps and epochs from there on that were seen
+/// are made again.
+struct RanksLost {
+    const LossRow& row;
+    int first_epoch = 0;  ///< to be made now; of one whose steps are all made, its end alone
+    std::int64_t first_schedule_step = 0;  ///< as StepDone::schedule_step
+    std::int64_t schedule_steps = 0;       ///< of the whole run, with the ranks that are left
+};
+
 /// What a program sees of a run while it trains: progress, curves, files. Derive from it, override
 /// what is of interest, and name the observers in the Trainer's options:
 ///
@@ -71,9 +80,12 @@ struct CheckpointWritten {
 /// Order:  run_begins; then step_done and epoch_done in the order of steps, checkpoint_written when
 ///         the file is there, ranks_lost; at the end one of run_ended and run_failed. A run that
 ///         does not begin, or has no epoch left to train, calls nothing. On a device whose work is
-///         queued, step_done of step t comes when step t + 1 is queued: no host waits for it.
+///         queued, step_done of step t comes when step t + 1 is queued: no host waits for it. A
+///         step that counts though a lost rank cut it short comes before ranks_lost, with the
+///         time until then and without what is measured at a step's end.
 /// Errors: an exception ends the run, as gx::Error that names the observer's type and the step; the
-///         other observers see run_failed. Those of run_failed itself are dropped.
+///         other observers whose run has begun and has not ended see run_failed. Those of
+///         run_failed itself are dropped.
 /// Cost:   an indirect call an event; the Trainer allocates nothing for step_done.
 class Observer {
 public:
@@ -86,9 +98,8 @@ public:
     virtual void step_done(const StepDone&) {}
     virtual void epoch_done(const EpochDone&) {}
     virtual void checkpoint_written(const CheckpointWritten&) {}
-    /// The run goes on with fewer ranks, from step `loss.step`: steps from there on that were seen
-    /// are made again.
-    virtual void ranks_lost(const LossRow& /*loss*/) {}
+    /// The run goes on with fewer ranks.
+    virtual void ranks_lost(const RanksLost&) {}
     virtual void run_ended(const RunRecord&) {}
     /// `error`: the sentence that train() throws.
     virtual void run_failed(std::string_view /*error*/) {}

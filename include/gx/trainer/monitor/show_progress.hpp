@@ -27,7 +27,7 @@ public:
 
     GX_COLD GX_DECL void run_begins(const RunStart& run) override;
     GX_DECL void step_done(const StepDone& step) override;
-    GX_COLD GX_DECL void ranks_lost(const LossRow& loss) override;
+    GX_COLD GX_DECL void ranks_lost(const RanksLost& lost) override;
 
 private:
     Progress::Style style_;

@@ -44,12 +44,14 @@ public:
     GX_DECL void run_begins(const RunStart& run) override;
     GX_DECL void step_done(const StepDone& step) override;
     GX_DECL void epoch_done(const EpochDone& epoch) override;
-    GX_DECL void ranks_lost(const LossRow& loss) override;
+    GX_DECL void ranks_lost(const RanksLost& lost) override;
 
 private:
     std::filesystem::path folder_;
     std::function<double()> now_;
     std::optional<EventFile> file_{};
+    StepDone last_{}, epoch_end_{};  ///< the newest step, and the last of an epoch that is done
+    int epochs_done_ = 0;
 };
 
 }  // namespace gx

@@ -1,6 +1,7 @@
 // Watchers: the observers of one run, called on the root; one that throws ends the run.
 #pragma once
 
+#include <cstddef>      // size_t
 #include <cstdint>      // int64_t
 #include <exception>    // exception_ptr
 #include <optional>     // the Trainer's own
@@ -14,6 +15,8 @@
 
 namespace gx::detail::trainer {
 
+/// No observer gets an event before its run_begins has returned, or one behind the end of its run.
+///
 /// Errors of each but failed(): gx::Error that names the observer's type, the step and the reason.
 class Watchers {
 public:
@@ -22,22 +25,34 @@ public:
     GX_COLD GX_DECL Watchers(const std::vector<Observer*>& given, bool progress, bool root);
 
     [[nodiscard]] bool empty() const { return all_.empty(); }
+    /// The first that has not been reported.
+    [[nodiscard]] std::int64_t next_step() const { return next_step_; }
     GX_COLD GX_DECL void run_begins(const RunStart& run);
     GX_DECL void step_done(const StepDone& step);
     GX_COLD GX_DECL void epoch_done(const EpochDone& epoch);
     GX_COLD GX_DECL void checkpoint_written(const CheckpointWritten& checkpoint);
-    GX_COLD GX_DECL void ranks_lost(const LossRow& loss);
+    /// One that comes before the run's first step waits for run_begins.
+    GX_COLD GX_DECL void ranks_lost(const RanksLost& lost);
     GX_COLD GX_DECL void run_ended(const RunRecord& record);
     GX_COLD GX_DECL void run_failed(const std::exception_ptr& error) noexcept;
 
 private:
+    struct Early {
+        LossRow row{};
+        int first_epoch = 0;
+        std::int64_t first_schedule_step = 0, schedule_steps = 0;
+    };
+    template <class F>
+    void call(Observer& o, F f, std::int64_t step);
     template <class F>
     void each(F f, std::int64_t step);
 
     std::optional<ShowProgress> own_{};
     std::vector<Observer*> all_{};
     const Observer* thrower_ = nullptr;  ///< it has ended the run
-    bool begun_ = false;
+    std::vector<Early> early_{};
+    std::size_t begun_ = 0, ended_ = 0;  ///< the first so many
+    std::int64_t next_step_ = 0;
 };
 
 }  // namespace gx::detail::trainer

@@ -79,6 +79,8 @@ protected:
     GX_DECL void keep_times(double step_seconds, const Breakdown& before, double images,
                             bool collected);
     GX_DECL void report_step(const UnreadStep& of, const StepRow& row);
+    /// Reports the steps that count, and that a lost rank has cut short.
+    GX_COLD GX_DECL void report_unseen(const EpochMetrics& epoch);
     /// Takes what the host has read of a step whose loss is finite.
     GX_DECL void take(const UnreadStep& of, const Outcome& outcome);
     [[noreturn]] GX_COLD GX_DECL void stop_without_updates(float loss_scale) const;

@@ -41,13 +41,15 @@ void put_row(std::string& to, const Row& row, auto keeps) {
     });
 }
 
-/// Whether a run that goes on at `step` makes the event of this line again. A line of another
-/// program is none of this file's, and dropped with all behind it.
-GX_DECL bool is_later(const std::string& line, std::int64_t step) {
+/// Whether a run that goes on at `step`, in `epoch`, makes the event of this line again. A line of
+/// another program is none of this file's, and dropped with all behind it.
+GX_DECL bool is_later(const std::string& line, std::int64_t step, int epoch) {
     try {
         const JsonValue event = read_json(line);
         const std::int64_t at = event.at("step").integer();
-        return event.at("event").string() == "step" ? at >= step : at > step;
+        const std::string& name = event.at("event").string();
+        if (name == "epoch") return event.at("epoch").integer() >= epoch;
+        return name == "step" ? at >= step : at > step;
     } catch (const JsonError&) {
         return true;
     }
@@ -65,11 +67,11 @@ GX_DECL void MetricsFile::end() {
     file_->append(line_);
 }
 
-GX_DECL void MetricsFile::cut_at(std::int64_t step) {
+GX_DECL void MetricsFile::cut_at(std::int64_t step, int epoch) {
     std::uint64_t kept = 0;
     std::ifstream in(path_, std::ios::binary);
     for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no end of line
-        if (detail::metrics_file::is_later(line, step)) break;
+        if (detail::metrics_file::is_later(line, step, epoch)) break;
         kept += line.size() + 1;
     }
     file_->cut(kept);
@@ -78,7 +80,7 @@ GX_DECL void MetricsFile::cut_at(std::int64_t step) {
 GX_DECL void MetricsFile::run_begins(const RunStart& run) {
     file_.emplace(path_);
     if (run.first_step == 0) file_->cut(0);
-    else cut_at(run.first_step);
+    else cut_at(run.first_step, run.first_epoch);
     const RunRecord& r = run.record;
     done_ = run.first_step;
     begin("start", done_);
@@ -116,9 +118,10 @@ GX_DECL void MetricsFile::checkpoint_written(const CheckpointWritten& c) {
     end();
 }
 
-GX_DECL void MetricsFile::ranks_lost(const LossRow& loss) {
+GX_DECL void MetricsFile::ranks_lost(const RanksLost& lost) {
+    const LossRow& loss = lost.row;
     done_ = loss.step;
-    cut_at(loss.step);
+    cut_at(loss.step, lost.first_epoch);
     begin("lost", loss.step);
     detail::metrics_file::put(line_, "ranks", loss.ranks);
     line_ += ",\"lost\":[";

@@ -16,8 +16,9 @@ GX_DECL void ShowProgress::step_done(const StepDone& s) {
         progress_->update(s.schedule_step,
                           detail::trainer::progress_words(s.epoch, s.epochs, s.loss_of_rank));
 }
-GX_DECL void ShowProgress::ranks_lost(const LossRow& loss) {
-    progress_->note(detail::trainer::note_of(loss));
+GX_DECL void ShowProgress::ranks_lost(const RanksLost& lost) {
+    progress_->note(detail::trainer::note_of(lost.row));
+    progress_->go_on(lost.first_schedule_step, lost.schedule_steps);
 }
 
 }  // namespace gx

@@ -3,6 +3,7 @@
 
 #include <unistd.h>  // gethostname, getpid
 
+#include <algorithm>     // min
 #include <array>         // the host's name
 #include <chrono>        // the wall clock
 #include <string>        // tags
@@ -55,9 +56,11 @@ GX_DECL void TensorBoard::run_begins(const RunStart& run) {
     const double now = now_();
     file_.emplace(detail::tensor_board::new_name(folder_, now), now);
     if (run.first_step > 0) file_->restart(run.first_step, now);
+    epochs_done_ = run.first_epoch;
 }
 
 GX_DECL void TensorBoard::step_done(const StepDone& s) {
+    last_ = s;
     file_->begin(s.step, now_());
     file_->add("step/loss_of_rank", s.loss_of_rank);
     file_->add("step/rate", s.rate);
@@ -73,6 +76,8 @@ GX_DECL void TensorBoard::step_done(const StepDone& s) {
 }
 
 GX_DECL void TensorBoard::epoch_done(const EpochDone& e) {
+    epoch_end_ = last_;
+    epochs_done_ = e.row.epoch + 1;
     file_->begin(e.row.step - 1, now_());  // a restart drops its own step
     for_each_field(e.row, [&](std::string_view name, const auto& x) {
         if (name == "epoch" || name == "step" || name == "seconds") return;
@@ -82,6 +87,14 @@ GX_DECL void TensorBoard::epoch_done(const EpochDone& e) {
     file_->end();
 }
 
-GX_DECL void TensorBoard::ranks_lost(const LossRow& loss) { file_->restart(loss.step, now_()); }
+GX_DECL void TensorBoard::ranks_lost(const RanksLost& lost) {
+    if (lost.first_epoch < epochs_done_ && epoch_end_.step + 1 == lost.row.step) {
+        file_->restart(epoch_end_.step, now_());  // where the epoch's values lie
+        step_done(StepDone(epoch_end_));          // and this step's, which is not made again
+    } else {
+        file_->restart(lost.row.step, now_());
+    }
+    epochs_done_ = std::min(epochs_done_, lost.first_epoch);
+}
 
 }  // namespace gx

@@ -1,9 +1,10 @@
 // Bodies of watchers.hpp.
 #pragma once
 
-#include <string>    // names
-#include <typeinfo>  // typeid
-#include <utility>   // exchange
+#include <algorithm>  // min
+#include <string>     // names
+#include <typeinfo>   // typeid
+#include <utility>    // exchange
 
 #include <fmt/core.h>  // sentences
 
@@ -23,31 +24,43 @@ GX_DECL Watchers::Watchers(const std::vector<Observer*>& given, bool progress, b
 }
 
 template <class F>
-void Watchers::each(F f, std::int64_t step) {
-    for (Observer* const o : all_) {
-        const auto stop = [&](std::string_view what) {
-            thrower_ = o;
-            if (what.ends_with('.')) what.remove_suffix(1);
-            throw Error(fmt::format(
-                "step {}: observer {} threw: {}. Mend it, or leave it out of 'observers'.", step,
-                gx::detail::readable_name(typeid(*o)), what));
-        };
-        try {
-            f(*o);
-        } catch (const std::exception& e) {
-            stop(e.what());
-        } catch (...) {
-            stop(gx::detail::name_of_exception());
-        }
+void Watchers::call(Observer& o, F f, std::int64_t step) {
+    const auto stop = [&](std::string_view what) {
+        thrower_ = &o;
+        if (what.ends_with('.')) what.remove_suffix(1);
+        throw Error(
+            fmt::format("step {}: observer {} threw: {}. Mend it, or leave it out of 'observers'.",
+                        step, gx::detail::readable_name(typeid(o)), what));
+    };
+    try {
+        f(o);
+    } catch (const std::exception& e) {
+        stop(e.what());
+    } catch (...) {
+        stop(gx::detail::name_of_exception());
     }
+}
+template <class F>
+void Watchers::each(F f, std::int64_t step) {
+    for (std::size_t i = 0; i < begun_; ++i) call(*all_[i], f, step);
 }
 
 GX_DECL void Watchers::run_begins(const RunStart& run) {
-    if (std::exchange(begun_, true)) return;  // a later world of the run
-    each([&](Observer& o) { o.run_begins(run); }, run.first_step);
+    if (begun_ > 0) return;  // a later world of the run
+    next_step_ = run.first_step;
+    for (Observer* const o : all_) {
+        call(*o, [&](Observer& one) { one.run_begins(run); }, run.first_step);
+        ++begun_;
+    }
+    for (const Early& e : std::exchange(early_, {}))
+        ranks_lost({.row = e.row,
+                    .first_epoch = e.first_epoch,
+                    .first_schedule_step = e.first_schedule_step,
+                    .schedule_steps = e.schedule_steps});
 }
 GX_DECL void Watchers::step_done(const StepDone& step) {
     each([&](Observer& o) { o.step_done(step); }, step.step);
+    next_step_ = step.step + 1;
 }
 GX_DECL void Watchers::epoch_done(const EpochDone& epoch) {
     each([&](Observer& o) { o.epoch_done(epoch); }, epoch.row.step);
@@ -55,17 +68,32 @@ GX_DECL void Watchers::epoch_done(const EpochDone& epoch) {
 GX_DECL void Watchers::checkpoint_written(const CheckpointWritten& checkpoint) {
     each([&](Observer& o) { o.checkpoint_written(checkpoint); }, checkpoint.step);
 }
-GX_DECL void Watchers::ranks_lost(const LossRow& loss) {
-    each([&](Observer& o) { o.ranks_lost(loss); }, loss.step);
+GX_DECL void Watchers::ranks_lost(const RanksLost& lost) {
+    if (begun_ == 0) {
+        early_.push_back(
+            {lost.row, lost.first_epoch, lost.first_schedule_step, lost.schedule_steps});
+        return;
+    }
+    next_step_ = std::min(next_step_, lost.row.step);
+    each([&](Observer& o) { o.ranks_lost(lost); }, lost.row.step);
 }
 GX_DECL void Watchers::run_ended(const RunRecord& record) {
-    if (!begun_) return;  // nothing was left to train
     const std::int64_t step = record.epochs.empty() ? 0 : record.epochs.back().step;
-    each([&](Observer& o) { o.run_ended(record); }, step);
+    try {
+        each(
+            [&](Observer& o) {
+                ++ended_;
+                o.run_ended(record);
+            },
+            step);
+    } catch (...) {
+        run_failed(std::current_exception());
+        throw;
+    }
 }
 
 GX_DECL void Watchers::run_failed(const std::exception_ptr& error) noexcept {
-    if (!begun_) return;
+    if (begun_ == ended_) return;
     std::string sentence;
     try {
         std::rethrow_exception(error);
@@ -74,10 +102,10 @@ GX_DECL void Watchers::run_failed(const std::exception_ptr& error) noexcept {
     } catch (...) {
         sentence = gx::detail::name_of_exception();
     }
-    for (Observer* const o : all_) {
-        if (o == thrower_) continue;
+    for (; ended_ < begun_; ++ended_) {
+        if (all_[ended_] == thrower_) continue;
         try {
-            o->run_failed(sentence);
+            all_[ended_]->run_failed(sentence);
         } catch (...) {  // the run has its error
         }
     }

@@ -202,6 +202,24 @@ GX_DECL void RankRun::report_step(const UnreadStep& of, const StepRow& row) {
                           .sent_bytes_per_second = per_second(t.sent_bytes)});
 }
 
+GX_DECL void RankRun::report_unseen(const EpochMetrics& epoch) {
+    for (std::size_t i = 0; i < epoch.rows.size(); ++i) {
+        const StepRow& row = epoch.rows[i];
+        if (row.step < watchers_->next_step()) continue;
+        const double begin = i > 0 ? epoch.rows[i - 1].seconds : row.seconds;
+        watchers_->step_done({.step = row.step,
+                              .epoch = epoch.epoch,
+                              .epochs = o_.epochs,
+                              .schedule_step = schedule_step(row.step + 1),
+                              .training_seconds = row.seconds,
+                              .seconds = row.seconds - begin,
+                              .loss_of_rank = epoch.loss(std::int64_t(i)),
+                              .rate = row.rate,
+                              .loss_scale = row.loss_scale,
+                              .skipped = row.skipped});
+    }
+}
+
 GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
     if (of.step_of_epoch >= 0) {
         const auto sums = metrics_.of_step(of.step_of_epoch);
@@ -233,6 +251,7 @@ GX_DECL EpochRow RankRun::row_of(int epoch, double images, double timed) {
     const double count = metrics_.finish(row);
     images = (images < 0 ? count : images) * timed;
     accounts_.timed_images += images;
+    if (std::isnan(metrics_.begin_seconds)) row.images_per_second = metrics_.begin_seconds;
     if (accounts_.seconds > metrics_.begin_seconds)
         row.images_per_second = images / (accounts_.seconds - metrics_.begin_seconds);
     return row;

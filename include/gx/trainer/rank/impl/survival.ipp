@@ -116,6 +116,8 @@ GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
         else if (lost) abandon(carried_.names);
     }
     if (lost) accounts_.seconds += seconds(rank_.now() - accounted_);
+    for (StepRow& row : carried_.present.rows)  // one that a lost rank has cut short
+        if (lost && row.step >= step_) row.seconds = accounts_.over_all_parts(accounts_.seconds);
     carried_.seconds = accounts_.seconds;
     carried_.dollars = accounts_.dollars();
     carried_.breakdown = accounts_.breakdown;
@@ -341,6 +343,7 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
                  .timed_images = accounts_.timed_images,
                  .begin_seconds = accounts_.seconds};
     epoch.cut_at(next);
+    if (watchers_) report_unseen(epoch);
     carried_.course = {.timetable = run_.timetable,
                        .first_step = next,
                        .first_image = carried_.course.image_of(next)};
@@ -389,7 +392,11 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::add_loss(LossRow loss, std::int64_t step) {
     loss.step = step;
-    if (watchers_) watchers_->ranks_lost(loss);
+    if (watchers_)
+        watchers_->ranks_lost({.row = loss,
+                               .first_epoch = first_epoch_,
+                               .first_schedule_step = schedule_step(step),
+                               .schedule_steps = run_.plan.total_steps});
     if (fills_record()) record_.losses.push_back(std::move(loss));
 }
 
