@@ -11,6 +11,7 @@
 #include <gx/core/error.hpp>             // Error
 #include <tools/common/json.hpp>         // Json, parse_json
 #include <tools/common/stable_sort.hpp>  // stable_sort
+#include <tools/common/text.hpp>         // lower, has
 
 namespace gx::tools::predict {
 
@@ -30,7 +31,9 @@ struct Event {
     std::int64_t correlation = -1;
     std::int64_t sequence = -1;  ///< of a function: that of its operation in forward
     std::int64_t elements = -1;  ///< of its first input; -1: not recorded
+    std::int64_t device = -1;    ///< of a kernel
     double launched = 0;         ///< of a kernel: when the host did
+    std::string process{};       ///< of what the host ran; of a kernel its device; empty: none
 };
 
 constexpr std::uint64_t elements_most = std::uint64_t{1} << 53;
@@ -76,6 +79,7 @@ std::vector<Event> events_of(const Json& file, const std::string& called) {
         Event& v = all.emplace_back();
         v.name = text_of(e, "name");
         v.category = text_of(e, "cat");
+        if (const auto pid = e.find("pid"); pid != e.end()) v.process = pid->dump();
         v.begin = e.at("ts").get<double>();
         const double lasts = e.at("dur").get<double>();
         if (!(std::abs(v.begin) <= begin_most) || !(lasts >= 0 && lasts <= lasts_most))
@@ -90,6 +94,7 @@ std::vector<Event> events_of(const Json& file, const std::string& called) {
                 if (at != args->end() && at->is_number_integer()) to = at->get<std::int64_t>();
             };
             whole("correlation", v.correlation);
+            whole("device", v.device);
             whole("Sequence number", v.sequence);
             v.elements = elements_of(*args);
         }
@@ -159,6 +164,48 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
                     "kernels without the 'cuda_runtime' events that launch them: profile with "
                     "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]");
     return p;
+}
+
+/// Processes of the run, as PyTorch notes them where torch.distributed is in use; else 1.
+std::int64_t processes_of(const Json& file) {
+    const auto info = file.is_object() ? file.find("distributedInfo") : file.end();
+    if (!file.is_object() || info == file.end() || !info->is_object()) return 1;
+    const auto size = info->find("world_size");
+    return size != info->end() && size->is_number_integer() ? size->get<std::int64_t>() : 1;
+}
+
+/// Times of a step that waits for other GPUs would be taken for computation.
+/// Errors: gx::Error for events of more than one process, kernels of more than one GPU or of NCCL
+///         or RCCL, and collectives of a run of several processes.
+void check_alone(const std::vector<Event>& all, const Event& step, const Parts& p,
+                 std::int64_t processes, const std::string& file) {
+    const auto refuse = [&](const std::string& found) {
+        throw Error(
+            fmt::format("{}: {}: {}: expected a step that one GPU does alone: trace one "
+                        "GPU without DistributedDataParallel",
+                        file, step.name, found));
+    };
+    const Event* first = nullptr;
+    for (const Event& e : all) {
+        if (e.process.empty() || (e.name != gradient_name && !e.name.starts_with(function_name)))
+            continue;
+        if (first == nullptr) first = &e;
+        if (e.process != first->process)
+            refuse(fmt::format("operators of processes {} and {}", first->process, e.process));
+    }
+    first = nullptr;
+    for (const Event& k : p.kernels) {
+        if (const std::string name = lower(k.name); has(name, "nccl") || has(name, "rccl"))
+            refuse(fmt::format("kernel '{}' exchanges data", k.name.substr(0, k.name.find('('))));
+        if (k.device < 0) continue;
+        if (first == nullptr) first = &k;
+        if (k.device != first->device)
+            refuse(fmt::format("kernels of devices {} and {}", first->device, k.device));
+    }
+    for (const Event& e : all)
+        if (processes > 1 && e.begin >= step.begin && e.end <= step.end &&
+            (e.name.starts_with("gloo:") || e.name.starts_with("nccl:")))
+            refuse(fmt::format("'{}' in a run of {} processes", e.name, processes));
 }
 
 /// A backward pass: its functions, its gradients, and when the host ran it.
@@ -294,13 +341,15 @@ std::int64_t MeasuredStep::elements() const {
 }
 
 MeasuredStep read_trace(std::string_view text, const std::string& file) {
-    const std::vector<Event> all = events_of(parse_json(text, file), file);
+    const Json json = parse_json(text, file);
+    const std::vector<Event> all = events_of(json, file);
     if (all.empty())
         throw Error(file +
                     ": no complete events ('ph': 'X') in 'traceEvents': expected what "
                     "export_chrome_trace() of torch.profiler writes");
     const Event step = median_step(all, file);
     const Parts parts = parts_of(all, step, file);
+    check_alone(all, step, parts, processes_of(json), file);
     const std::string where = fmt::format("{}: {}: ", file, step.name);
     if (!(step.end > step.begin)) throw Error(where + "it takes no time: profile a whole step");
     if (parts.functions.empty())

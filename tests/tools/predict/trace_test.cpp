@@ -215,6 +215,53 @@ TEST(Trace, WithoutWhatIsNeededNamesTheOption) {
     unlaunched.push_back(event("kernel", "k", 10'500, 100, {{"correlation", 9}}));
     EXPECT_TRUE(holds(refusal(unlaunched), "cuda_runtime", "ProfilerActivity.CUDA"));
 }
+/// A step that waits for other GPUs: their time would be taken for this one's.
+TEST(Trace, OfSeveralGpusIsRefused) {
+    const auto add_kernel = [](Json& to, int id, const char* name, double begin, int device) {
+        to.push_back(
+            event("cuda_runtime", "cudaLaunchKernel", begin - 50, 5, {{"correlation", id}}));
+        to.push_back(event("kernel", name, begin, 40, {{"correlation", id}, {"device", device}}));
+    };
+    Json one = three_steps();
+    add_kernel(one, 1, "k", 10'100, 2);
+    add_kernel(one, 2, "k", 10'500, 2);
+    add_kernel(one, 3, "k", 11'010, 2);
+    for (Json& e : one) e["pid"] = e["cat"] == "kernel" ? 2 : 100;  // as Kineto writes it
+    EXPECT_TRUE(read(one).gpu);
+    for (const char* name : {"ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                             "ncclKernel_Broadcast_RING_LL_Sum_int8_t", "rcclGenericKernel"}) {
+        Json all = one;
+        add_kernel(all, 4, name, 10'800, 2);
+        all.back()["name"] = std::string(name) + "(ncclDevKernelArgsStorage<4096ul>)";
+        EXPECT_TRUE(holds(refusal(all), "t.json: ProfilerStep#7: kernel '" + std::string(name) +
+                                            "' exchanges data: expected a step that one GPU does "
+                                            "alone: trace one GPU without "
+                                            "DistributedDataParallel"));
+    }
+    Json devices = one;
+    add_kernel(devices, 4, "k", 10'800, 3);
+    EXPECT_TRUE(holds(refusal(devices), "t.json: ProfilerStep#7: kernels of devices 2 and 3",
+                      "without DistributedDataParallel"));
+    Json ranks = one;
+    for (Json e : one)
+        if (e["pid"] == 100) e["pid"] = 200, ranks.push_back(e);
+    EXPECT_TRUE(holds(refusal(ranks), "t.json: ProfilerStep#7: operators of processes 100 and 200",
+                      "without DistributedDataParallel"));
+}
+/// torch.distributed may be in use, and a step still be one process's alone.
+TEST(Trace, CollectivesOfSeveralProcessesAreRefused) {
+    Json all = three_steps();
+    const auto error = [&](int processes) {
+        const Json file{{"distributedInfo", {{"backend", "gloo"}, {"world_size", processes}}},
+                        {"traceEvents", all}};
+        return error_of([&] { (void)read_trace(file.dump(), "t.json"); });
+    };
+    EXPECT_EQ(error(4), "no error");
+    all.push_back(event("cpu_op", "gloo:all_reduce", 10'600, 50));
+    EXPECT_EQ(error(1), "no error");
+    EXPECT_TRUE(holds(error(4), "t.json: ProfilerStep#7: 'gloo:all_reduce' in a run of 4 processes",
+                      "without DistributedDataParallel"));
+}
 /// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
 TEST(Trace, PassesOfDifferentGradientsAreRefused) {
     Json all = two_micro_batches();
