@@ -1,6 +1,7 @@
 #include <tools/predict/measure.hpp>
 
-#include <array>  // words
+#include <algorithm>  // min
+#include <array>      // words
 
 #include <gx/core/error.hpp>      // Error
 #include <tools/common/text.hpp>  // lower, has
@@ -94,15 +95,100 @@ double multiple(std::string_view written) {
     const std::string unit = lower(written);
     const std::string_view rest = std::string_view(unit).substr(1);
     const bool apart = rest.starts_with(" ");
-    for (const char* word : {"img", "image", "token", "word", "sample", "seq"})
+    for (const char* word :
+         {"img", "image", "token", "word", "sample", "seq", "step", "iter", "batch"})
         if (rest.substr(apart ? 1 : 0).starts_with(word))
             return unit[0] == 'k' ? 1e3 : unit[0] == 'm' ? 1e6 : 1;
     return 1;
 }
 
+/// Words of a text, in turn, without digits that they begin with.
+std::string_view next_word(std::string_view& rest) {
+    const auto begin = rest.find_first_of("abcdefghijklmnopqrstuvwxyz");
+    if (begin == rest.npos) return rest = {};
+    rest.remove_prefix(begin);
+    const std::string_view word =
+        rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+    rest.remove_prefix(word.size());
+    return word;
+}
+bool is_step_word(std::string_view word) {
+    for (const char* step : {"iter", "step", "batch", "mini", "micro"})
+        if (word.starts_with(step)) return true;
+    return word == "it" || word == "its";
+}
+/// Whether a word is one of the examples that a step takes many of, or several.
+bool is_example_word(std::string_view word) {
+    if (word.ends_with("s")) word.remove_suffix(1);
+    for (const char* example : {"img", "image", "sample", "example", "seq", "sequence", "sentence",
+                                "token", "word", "frame", "record", "picture"})
+        if (word == example) return true;
+    return false;
+}
+/// Whether a time's "per ..." is of an example: "image", "1000 samples"; not "batch of 8 images".
+bool is_of_example(std::string_view per) {
+    per = per.substr(0, per.find_first_of(",(["));
+    while (!per.empty()) {
+        const std::string_view word = next_word(per);
+        if (is_step_word(word) || word.starts_with("epoch")) return false;
+        if (is_example_word(word)) return true;
+    }
+    return false;
+}
+/// Whether a time's "per ..." or "for ..." is of several steps: "100 it", "thousand steps".
+bool is_of_steps(std::string_view per) {
+    per.remove_prefix(std::min(per.find_first_not_of(' '), per.size()));
+    const std::string_view number = per.substr(0, per.find_first_not_of("0123456789.,^ "));
+    std::string_view rest = per;
+    std::string_view word = next_word(rest);
+    const bool named = word == "hundred" || word == "thousand" || word == "million" ||
+                       (word == "k" && !number.empty());
+    if (named) word = next_word(rest);
+    if (!named && (number.empty() || number == "1" || number == "1 ")) return false;
+    return word.empty() || is_step_word(word) || is_example_word(word);
+}
+/// Errors: gx::Error for a time of an example or of several steps, which no number of steps tells.
+void check_time(std::string_view unit, std::string_view written, const std::string& field) {
+    for (const std::string_view before : {"/", " per ", " for "}) {
+        const auto at = unit.find(before);
+        if (at == unit.npos) continue;
+        const std::string_view of = unit.substr(at + before.size());
+        if (is_of_steps(of))
+            throw Error(field + "unit '" + std::string(written) +
+                        "' is a time of several steps or examples: give that of one step, in "
+                        "s/iteration, or a rate, in img/s");
+        if (before != " for " && is_of_example(of))
+            throw Error(field + "unit '" + std::string(written) +
+                        "' is a time of one example: give a rate, in img/s, seq/s or tokens/s, or "
+                        "the time of one step, in s/iteration");
+    }
+}
+/// Errors: gx::Error for a rate in multiples, as "thousand images" or "10^3 img", but those that
+///         `multiple` reads.
+void check_multiple(std::string_view what, std::string_view written, const std::string& field) {
+    std::string_view rest = what;
+    for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+        const std::string_view before = what.substr(0, what.size() - rest.size() - word.size());
+        bool many = word == "g" || word == "b" || word == "bn" || word == "t" ||
+                    (word == "e" && !before.empty());  // "1e3"
+        for (const char* named :
+             {"hundred", "thousand", "million", "billion", "trillion", "kilo", "mega", "giga"})
+            many = many || word.starts_with(named);
+        const bool counted = is_example_word(word) || is_step_word(word);
+        many = many || (counted && before.find_first_of("0123456789") != before.npos &&
+                        before.find_first_not_of("0123456789.,^*x \xc3\x97") == before.npos);
+        if (many)
+            throw Error(field + "unit '" + std::string(written) +
+                        "' counts in multiples: write img/s, seq/s or tokens/s, or k img/s for "
+                        "thousands and M img/s for millions");
+        if (counted) return;
+    }
+}
+
 }  // namespace
 
-/// Errors: gx::Error for a unit that is missing or says neither a rate, a time nor a share.
+/// Errors: gx::Error for a unit that is missing or says neither a rate, a time nor a share; for a
+///         time of an example or of several steps, and a rate in other multiples than k and M.
 Measure measure_of(std::string_view written, const std::string& field) {
     const std::string unit = lower(written);
     if (unit.empty())
@@ -114,6 +200,7 @@ Measure measure_of(std::string_view written, const std::string& field) {
     m.seconds = time_word(unit);
     if (m.seconds == 0) m.seconds = time_named(unit);
     if (m.seconds > 0) {
+        check_time(unit, written, field);
         const bool step = is_step(unit, m.seconds);
         m.kind = step ? Measure::Kind::step_time : Measure::Kind::job_time;
         m.epochs = step ? 1 : epochs_in(unit);
@@ -129,6 +216,7 @@ Measure measure_of(std::string_view written, const std::string& field) {
             if (has(what, "iter") || has(what, "step") || has(what, "batch") || what == "it")
                 m.kind = Measure::Kind::step_rate;
             if (m.seconds > 0) {
+                check_multiple(what, written, field);
                 m.seconds /= multiple(unit);
                 return m;
             }

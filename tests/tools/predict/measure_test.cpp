@@ -56,6 +56,50 @@ TEST(Measure, OtherWordsForTheSame) {
 }
 
 // ---- Bad inputs ---------------------------------------------------------------------
+std::string refusal(const char* unit) {
+    try {
+        (void)of(unit);
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "no error";
+}
+/// Each was read as the time of a step or of a job.
+TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
+    for (const std::string unit :
+         {"ms/image", "us/img", "s/image", "ms per sample", "s / sequence", "ms per training image",
+          "ms/token", "time per image (ms)", "s/img, batch 64"})
+        EXPECT_THAT(refusal(unit.c_str()),
+                    testing::StartsWith("field 'unit': unit '" + unit +
+                                        "' is a time of one example: give a rate, in img/s"));
+    for (const std::string unit :
+         {"s/100 it", "seconds per 100 steps", "s/1,000 iterations", "s/100it", "s per 1k steps",
+          "s for 100 iterations", "s per thousand steps", "time per 100 iterations (s)",
+          "s/1000 images", "s/100"})
+        EXPECT_THAT(refusal(unit.c_str()),
+                    testing::StartsWith("field 'unit': unit '" + unit +
+                                        "' is a time of several steps or examples: give that of "
+                                        "one step"));
+    for (const char* step : {"s/iteration of 64 images", "s per batch of 32 images", "s per 1 step",
+                             "s/step, mean of 100 steps", "s per mini-batch (8 samples)"})
+        EXPECT_EQ(of(step), of("s/iteration")) << step;
+    EXPECT_EQ(of("h per ImageNet epoch"), of("h/epoch"));
+    EXPECT_EQ(of("h per 90 epochs"), of("h for 90 epochs"));
+}
+/// Each was read as a rate of single ones.
+TEST(Measure, RatesInOtherMultiplesAreRefused) {
+    for (const std::string unit :
+         {"thousand images/s", "thousands of images per second", "10^3 img/s", "1000 img/s",
+          "1e3 img/s", "million tokens/day", "billion tokens/day", "B tokens/day", "100 it/s",
+          "kilo-images/s"})
+        EXPECT_THAT(refusal(unit.c_str()),
+                    testing::StartsWith("field 'unit': unit '" + unit +
+                                        "' counts in multiples: write img/s"));
+    EXPECT_EQ(of("k steps/s").seconds, 1e-3);
+    EXPECT_EQ(of("M tokens/s").seconds, 1e-6);
+    for (const char* rate : {"total img/s", "training images/s", "224 px images/s"})
+        EXPECT_EQ(of(rate), of("img/s")) << rate;
+}
 TEST(Measure, RefuseWhatSaysNothing) {
     for (const char* unit : {"", "parsecs", "fit", "GB", "img/fortnight"}) {
         try {
