@@ -1,6 +1,6 @@
 #include <tools/predict/conditions.hpp>
 
-#include <algorithm>  // find, find_if, max
+#include <algorithm>  // find, find_if, max, min
 #include <array>      // to_array
 #include <optional>   // a precision
 
@@ -69,6 +69,26 @@ double first_number(const Json& object, std::string_view name, const Limits& lim
         throw Error(field_of(name) + "'" + text +
                     "' is one number or two: write thousands as 1024 or \"1,024\"");
     return within(limits, n, field_of(name), text);
+}
+
+/// Parameters in millions; 0: not stated.
+/// Errors: gx::Error for a number with another word than "M" or "million", as "1.3B".
+double millions_of(const Json& c) {
+    constexpr std::string_view name = "params_millions";
+    const std::string text = lower(text_at(c, name));
+    const auto digit = text.find_first_of("0123456789");  // far on: words, as first_number reads
+    if (const auto at = c.find(name);
+        at != c.end() && at->is_string() && digit <= 4 && !has_spaced_number(text)) {
+        std::string_view rest = text;
+        rest.remove_prefix(std::min(text.find_first_not_of("0123456789.,", digit), text.size()));
+        for (const std::string_view word : {" ", "millions", "million", "m"})
+            if (rest.starts_with(word)) rest.remove_prefix(word.size());
+        if (!rest.empty() && rest != " parameters" && rest != " params")
+            throw Error(field_of(name) + "'" + text_at(c, name) +
+                        "' is not a number of millions: write 1300 or \"1300 million\" for 1.3 "
+                        "billion");
+    }
+    return first_number(c, name, millions_limits);
 }
 
 /// N of "accumulated N times", or 1.
@@ -241,8 +261,7 @@ Conditions read_conditions(const Json& c) {
         k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
     k.wire_bytes = wire_bytes_of(c, precision, k.framework);
     k.gradient_mb_fp32 = first_number(c, "gradient_mb_fp32", gradient_mb_limits);
-    if (k.gradient_mb_fp32 == 0)
-        k.gradient_mb_fp32 = 4 * first_number(c, "params_millions", millions_limits);
+    if (k.gradient_mb_fp32 == 0) k.gradient_mb_fp32 = 4 * millions_of(c);
     k.batch_per_gpu = first_number(c, "batch_per_gpu", batch_limits);
     k.states_batch_per_gpu = k.batch_per_gpu > 0;
     if (k.batch_per_gpu == 0) k.batch_per_gpu = first_number(c, "batch", batch_limits);

@@ -159,6 +159,29 @@ RC_GTEST_PROP(Conditions, AnySpellingIsPredicted, ()) {
     RC_ASSERT(wrong_with(c) == "");
 }
 
+// ---- Parameters -----------------------------------------------------------------------
+TEST(Conditions, ParametersAreInMillions) {
+    const auto mb = [](const Json& millions) {
+        return read_conditions(Json{{"gpu", "V100"}, {"params_millions", millions}})
+            .gradient_mb_fp32;
+    };
+    for (const Json& same : std::vector<Json>{345, "345", "345M", "345 M", "345 million",
+                                              "345 million parameters", "~345 M"})
+        EXPECT_EQ(mb(same), 4 * 345) << same;
+    EXPECT_EQ(mb("1,300 M"), 4 * 1300);
+    EXPECT_EQ(mb("not stated"), 0);
+    EXPECT_EQ(mb("not stated in the paper of 2019"), 0);
+    for (const std::string other : {"1.3B", "1.3 billion", "345K", "345 thousand", "1.3e3",
+                                    "345 parameters", "25,600,000 parameters in fp32"})
+        try {
+            (void)mb(other);
+            FAIL() << other << " was taken";
+        } catch (const gx::Error& e) {
+            EXPECT_THAT(e.what(), ::testing::StartsWith("field 'conditions.params_millions': '" +
+                                                        other + "' is not a number of millions"));
+        }
+}
+
 // ---- Names ----------------------------------------------------------------------------
 TEST(Conditions, AMisspeltOneIsRefused) {
     for (const auto& [typed, meant] :
