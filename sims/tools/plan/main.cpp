@@ -37,6 +37,7 @@
 #include <gx/trees/double_tree.hpp>           // DoubleTree
 #include <gx/trees/tree.hpp>                  // Tree
 #include <support/command_line.hpp>           // expect_outputs, printable, read_input, run_program
+#include <tools/common/nccl_runs.hpp>         // NcclRuns
 #include <tools/plan/compressed.hpp>          // top_k_choice, quantized_choice, local_choice
 #include <tools/plan/inputs.hpp>              // read_step, input_of
 #include <tools/plan/page.hpp>                // page
@@ -362,9 +363,11 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
             unmeasured[stack] += (unmeasured[stack].empty() ? "" : ", ") + name;
         if (!a.profile.empty() || !stated) named.profile = sim::find_profile(stack);
         std::vector<sim::NcclTests> measured;
+        tools::NcclRuns runs;
         for (const std::string& file : a.nccl_tests) {
             const auto& tests =
                 measured.emplace_back(sim::read_nccl_tests(read_input("--nccl-tests", file), file));
+            runs.add(tests, file);
             named = sim::with_measured(named, tests, file);
             inputs.push_back(tools::plan::input_of(tests, file, named));
         }

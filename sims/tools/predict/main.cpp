@@ -20,6 +20,7 @@
 #include <gx/sim/io/machine_file.hpp>  // find_or_read_cluster
 #include <gx/sim/io/nccl_tests.hpp>    // read_nccl_tests
 #include <support/command_line.hpp>    // expect_outputs, printable, read_input, run_program
+#include <tools/common/nccl_runs.hpp>  // NcclRuns
 #include <tools/predict/fit.hpp>       // Fitter, hold_out, fit_in_force
 #include <tools/predict/interval.hpp>  // quality_of
 #include <tools/predict/plot.hpp>      // scatter
@@ -51,8 +52,10 @@ std::optional<gx::sim::ClusterSpec> measured_network(const Asked& a) {
     if (a.machine.empty()) return {};
     gx::sim::ClusterSpec c = gx::sim::find_or_read_cluster(a.machine);
     bool network = gx::sim::states_network(c);
+    NcclRuns runs;
     for (const std::string& file : a.nccl_tests) {
         const auto tests = gx::sim::read_nccl_tests(gx::read_input("--nccl-tests", file), file);
+        runs.add(tests, file);
         network = network || tests.hosts > 1;
         c = with_measured(c, tests, file);
     }
