@@ -567,8 +567,21 @@ int plan(const Asked& a) {
     if (shows) gx::print_error("\r\033[K");
     tools::plan::pareto_front(candidates, job);
     const std::vector<std::string> assumed = assumptions(space.stack, inputs);
-    print(candidates, job, a, assumed, price_dates(space));
     if (!a.html.empty()) write_file(a.html, tools::plan::page(candidates, job, assumed));
+    if (!a.json.empty()) {  // files first: what reads the table may close it
+        nlohmann::ordered_json all = nlohmann::ordered_json::array();
+        for (const Candidate& o : candidates) all.push_back(json_of(o));
+        nlohmann::ordered_json rests_on = nlohmann::ordered_json::array();
+        for (const tools::plan::Input& i : inputs)
+            rests_on.push_back({{"of", i.of}, {"measured", i.measured}, {"text", i.text}});
+        write_file(a.json, nlohmann::ordered_json{{"model", job.model},
+                                                  {"stack", space.stack.name},
+                                                  {"inputs", rests_on},
+                                                  {"offers", all}}
+                                   .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                               "\n");
+    }
+    print(candidates, job, a, assumed, price_dates(space));
     const int status = std::ranges::any_of(candidates, &Candidate::on_front) ? 0 : 1;
     if (status != 0) {
         std::fflush(stdout);  // the reasons first
@@ -577,18 +590,6 @@ int plan(const Asked& a) {
             "above.\n",
             candidates.size());
     }
-    if (a.json.empty()) return status;
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const Candidate& o : candidates) all.push_back(json_of(o));
-    nlohmann::ordered_json rests_on = nlohmann::ordered_json::array();
-    for (const tools::plan::Input& i : inputs)
-        rests_on.push_back({{"of", i.of}, {"measured", i.measured}, {"text", i.text}});
-    write_file(a.json, nlohmann::ordered_json{{"model", job.model},
-                                              {"stack", space.stack.name},
-                                              {"inputs", rests_on},
-                                              {"offers", all}}
-                               .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                           "\n");
     return status;
 }
 
