@@ -219,6 +219,16 @@ TEST_F(BadRecordIo, ARecordThatBecomesCorruptIsFoundWhenItIsRead) {
     EXPECT_EQ(read_one(*reader, 1).bytes, "");
     EXPECT_EQ(reader->skipped().count, 1);
 }
+TEST_F(BadRecordIo, ALengthThatCoversTheNextRecord) {
+    std::string bytes = good + good;
+    ASSERT_EQ(bytes[4], 28);
+    bytes[4] = 28 + 36;
+    write_text(folder / "a.rec", bytes);
+    const RecordIo source(folder / "a.rec");
+    EXPECT_EQ(source.info().count, 1);
+    EXPECT_TRUE(holds(error_of([&] { read_one(*source.open(), 0); }), "record at byte 0",
+                      "its length of 64 bytes is wrong: another record begins 28 bytes behind"));
+}
 TEST_F(BadRecordIo, APartThatBecomesTheFirstOfNoOther) {
     std::string bytes = record("whole");  // and three bytes of padding, which its record lacks
     write_text(folder / "a.rec", bytes);

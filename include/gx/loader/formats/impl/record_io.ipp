@@ -76,12 +76,25 @@ struct ImageHeader {
     return {std::bit_cast<float>(bits), number_at(data, 8, 8), bytes};
 }
 
+/// Throws Flaw where another record begins within a part: a writer cuts a part at each magic number
+/// that lies on a multiple of 4 bytes.
+inline void expect_one_record(std::span<const std::uint8_t> part) {
+    constexpr std::array<std::uint8_t, 4> begin{0x0a, 0x23, 0xd7, 0xce};
+    for (std::size_t i = 0; i + 4 <= part.size(); i += 4)
+        if (std::memcmp(&part[i], begin.data(), 4) == 0)
+            throw Flaw(
+                fmt::format("its length of {} bytes is wrong: another record begins {} bytes "
+                            "behind its own",
+                            part.size(), i));
+}
+
 [[nodiscard]] inline std::span<const std::uint8_t> extract(std::span<std::uint8_t> record) {
     std::size_t at = 0, data = 0;
     for (bool begun = false;; begun = true) {
         const Part part = part_at(record.subspan(std::min(at, record.size())), begun);
         at += 8;
         if (part.bytes > record.size() - at) throw Flaw("its parts are longer than it was");
+        expect_one_record(record.subspan(at, part.bytes));
         std::memmove(record.data() + data, record.data() + at, part.bytes);
         data += part.bytes;
         if (is_end(part)) break;
