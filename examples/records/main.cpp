@@ -41,10 +41,20 @@ gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on
                             format);
 }
 
+/// A sentence of the library, with this program's option in place of the library's.
+std::string with_options(std::string sentence) {
+    constexpr std::string_view code = "with OnCorrupt::skip";
+    if (const auto at = sentence.find(code); at != sentence.npos)
+        sentence.replace(at, code.size(), "with --skip-corrupt");
+    return sentence;
+}
+
 /// Prints and counts what was skipped.
 std::int64_t print_skipped(const gx::SkippedRecords& some) {
-    for (const std::string& sentence : some.first)
-        gx::print_error("gx_records: {}\n", gx::printable(sentence));
+    for (std::string_view sentence : some.first) {
+        if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);
+        gx::print_error("gx_records: {}\n", gx::printable(with_options(std::string(sentence))));
+    }
     if (const auto more = some.count - std::ssize(some.first); more > 0)
         gx::print_error("gx_records: and {} more\n", more);
     return some.count;
@@ -53,14 +63,6 @@ std::int64_t print_skipped(const gx::SkippedRecords& some) {
 std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader) {
     const std::int64_t of_index = print_skipped(source.skipped());
     return of_index + print_skipped(reader.skipped());
-}
-
-/// A sentence of the library, with this program's option in place of the library's.
-std::string with_options(std::string sentence) {
-    constexpr std::string_view code = "with OnCorrupt::skip";
-    if (const auto at = sentence.find(code); at != sentence.npos)
-        sentence.replace(at, code.size(), "with --skip-corrupt");
-    return sentence;
 }
 
 void write_json(const Arguments& a, const gx::EncodedInfo& info, std::int64_t corrupt,

@@ -228,6 +228,7 @@ def test(folder, draw):
     (folder / "bad.tfrecord").write_bytes(data)
     done = run("--verify", folder / "bad.tfrecord", status=1)
     expect("a corrupt record is named", "bad.tfrecord', record at byte 0" in done.stderr, True)
+    expect("in words of this program", "OnCorrupt" in done.stderr or "gx: " in done.stderr, False)
     done = run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
     expect("its option is named", "out with --skip-corrupt" in done.stderr, True)
     expect("nothing is left of it", list(folder.glob("x*")), [])
