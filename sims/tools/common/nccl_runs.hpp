@@ -1,8 +1,8 @@
 // NcclRuns: files of --nccl-tests, of which each measured another part of the network.
 #pragma once
 
-#include <array>
-#include <string>
+#include <array>   // one of each kind
+#include <string>  // files
 
 #include <fmt/format.h>  // format
 

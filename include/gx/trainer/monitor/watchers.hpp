@@ -31,17 +31,11 @@ public:
     GX_DECL void step_done(const StepDone& step);
     GX_COLD GX_DECL void epoch_done(const EpochDone& epoch);
     GX_COLD GX_DECL void checkpoint_written(const CheckpointWritten& checkpoint);
-    /// One that comes before the run's first step waits for run_begins.
     GX_COLD GX_DECL void ranks_lost(const RanksLost& lost);
     GX_COLD GX_DECL void run_ended(const RunRecord& record);
     GX_COLD GX_DECL void run_failed(const std::exception_ptr& error) noexcept;
 
 private:
-    struct Early {
-        LossRow row{};
-        int first_epoch = 0;
-        std::int64_t first_schedule_step = 0, schedule_steps = 0;
-    };
     template <class F>
     void call(Observer& o, F f, std::int64_t step);
     template <class F>
@@ -50,7 +44,6 @@ private:
     std::optional<ShowProgress> own_{};
     std::vector<Observer*> all_{};
     const Observer* thrower_ = nullptr;  ///< it has ended the run
-    std::vector<Early> early_{};
     std::size_t begun_ = 0, ended_ = 0;  ///< the first so many
     std::int64_t next_step_ = 0;
 };

@@ -4,7 +4,6 @@
 #include <algorithm>  // min
 #include <string>     // names
 #include <typeinfo>   // typeid
-#include <utility>    // exchange
 
 #include <fmt/core.h>  // sentences
 
@@ -52,11 +51,6 @@ GX_DECL void Watchers::run_begins(const RunStart& run) {
         call(*o, [&](Observer& one) { one.run_begins(run); }, run.first_step);
         ++begun_;
     }
-    for (const Early& e : std::exchange(early_, {}))
-        ranks_lost({.row = e.row,
-                    .first_epoch = e.first_epoch,
-                    .first_schedule_step = e.first_schedule_step,
-                    .schedule_steps = e.schedule_steps});
 }
 GX_DECL void Watchers::step_done(const StepDone& step) {
     each([&](Observer& o) { o.step_done(step); }, step.step);
@@ -69,11 +63,6 @@ GX_DECL void Watchers::checkpoint_written(const CheckpointWritten& checkpoint) {
     each([&](Observer& o) { o.checkpoint_written(checkpoint); }, checkpoint.step);
 }
 GX_DECL void Watchers::ranks_lost(const RanksLost& lost) {
-    if (begun_ == 0) {
-        early_.push_back(
-            {lost.row, lost.first_epoch, lost.first_schedule_step, lost.schedule_steps});
-        return;
-    }
     next_step_ = std::min(next_step_, lost.row.step);
     each([&](Observer& o) { o.ranks_lost(lost); }, lost.row.step);
 }

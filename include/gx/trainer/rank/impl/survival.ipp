@@ -392,11 +392,13 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::add_loss(LossRow loss, std::int64_t step) {
     loss.step = step;
-    if (watchers_)
+    if (watchers_) {
+        report_start();  // where no step was made before
         watchers_->ranks_lost({.row = loss,
                                .first_epoch = first_epoch_,
                                .first_schedule_step = schedule_step(step),
                                .schedule_steps = run_.plan.total_steps});
+    }
     if (fills_record()) record_.losses.push_back(std::move(loss));
 }
 
