@@ -310,6 +310,28 @@ TEST(Checkpoint, HasARecordThatARunCanHaveMade) {
                       "'steps.step' is 5 where 6 to 999"));
 }
 
+TEST(Checkpoint, CountsTheImagesOfItsSteps) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    const auto told = [&](std::vector<double> sums) {
+        gx::RunRecord r = three_epochs();
+        r.steps = {{.step = 1000}, {.step = 1001}};
+        gx::Checkpoint c = full(graph);
+        c.step = 1002;
+        c.pending.clear();
+        c.within = {.images = 40, .sums = std::move(sums), .rank_images = {20, 20}};
+        c.within.statistics.resize(2);
+        c.record = rows_text(r);
+        gx::write_checkpoint(folder / "c", graph, c);
+        return error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); });
+    };
+    EXPECT_EQ(told({30, 3, 20, 28, 5, 20}), "no error");
+    EXPECT_EQ(told({30, 3, 10, 28, 5, 10}), "no error") << "the images of lost ranks";
+    EXPECT_TRUE(holds(told({30, 3, -1000, 28, 5, 20}), "field 'sums' is 3 where 0 to -1000 hits"));
+    EXPECT_TRUE(holds(told({30, 21, 20, 28, 5, 20}), "field 'sums' is 21 where 0 to 20 hits"));
+    EXPECT_TRUE(holds(told({30, 3, 20, 28, 5, 1e9}), "field 'sums' is ", "40 images at most"));
+}
+
 /// Any field of the header, at any depth, replaced by some other value: read or refused by name.
 RC_GTEST_PROP(Checkpoint, ARandomFieldIsReadOrRefused, ()) {
     static const gx::Graph graph = gx::graph<gx::LeNet>();
