@@ -202,6 +202,9 @@ TEST_F(BadWebDataset, LinksInThePlaceOfMembers) {
         EXPECT_EQ(opening(member("notes", "", kind, "good.jpg") +
                           member("notes.txt", "", kind, "x") + good + end),
                   "no error");
+        EXPECT_EQ(opening(member("a.jpg", "x") + member("notes.txt", "", kind, "x") +
+                          member("a.cls", "1") + end),
+                  "no error");
     }
 }
 TEST_F(BadWebDataset, WhatFollowsABlockOfZeros) {
