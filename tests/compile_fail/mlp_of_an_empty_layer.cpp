@@ -1,4 +1,4 @@
-// expect: gx: a hidden layer without values
+// expect: gx: a hidden layer without units
 // expect: Fix: give the sizes of the hidden layers
 #include <gx/model/mlp.hpp>
 

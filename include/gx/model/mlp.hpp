@@ -13,7 +13,7 @@ namespace detail::mlp {
 /// "Mlp<300, 100>", of any length.
 template <int... Hidden>
 struct Name {
-    static constexpr std::size_t most = 10 + 2;  // digits of a size, and what parts two of them
+    static constexpr std::size_t most = 10 + 2;  // digits of a size, and the separator
     std::array<char, sizeof("Mlp<>") + most * sizeof...(Hidden)> text{};
     std::size_t length = 0;
 
@@ -40,7 +40,7 @@ inline constexpr Name<Hidden...> name{};
 template <int... Hidden>
 struct Mlp {
     static_assert(((Hidden > 0) && ...),
-                  "gx: a hidden layer without values. Fix: give the sizes of the hidden layers, "
+                  "gx: a hidden layer without units. Fix: give the sizes of the hidden layers, "
                   "each 1 or more, as in Mlp<300, 100>; Mlp<> has none.");
     static constexpr std::string_view name{detail::mlp::name<Hidden...>.text.data(),
                                            detail::mlp::name<Hidden...>.length};

@@ -147,7 +147,8 @@ bool is_of_steps(std::string_view per) {
     if (!named && (number.empty() || number == "1" || number == "1 ")) return false;
     return word.empty() || is_step_word(word) || is_example_word(word);
 }
-/// Errors: gx::Error for a time of an example or of several steps, which no number of steps tells.
+/// Errors: gx::Error for the time of one example or of several steps: that of one step needs their
+///         number.
 void check_time(std::string_view unit, std::string_view written, const std::string& field) {
     for (const std::string_view before : {"/", " per ", " for "}) {
         const auto at = unit.find(before);

@@ -216,7 +216,7 @@ struct Reader {
             expect(c.within.sums.size() == 3 * rows.steps.size(), "sums", c.within.sums.size(),
                    fmt::format("3 of each of {} steps", rows.steps.size()));
     }
-    /// A run may have made them.
+    /// Throws unless some run can have written these rows.
     GX_COLD void can_be(const Checkpoint& c, const RunRecord& rows) const {
         std::int64_t before = 0;
         for (std::size_t i = 0; i < rows.epochs.size(); ++i) {
