@@ -50,6 +50,8 @@ namespace gx {
 /// resumed run does; without one the run starts again, but stops if it was resumed itself. Such a
 /// run may write them within epochs too, every so many steps (CheckpointOptions::every_steps): then
 /// a loss costs those steps at most. A checkpoint written after a loss resumes like any other.
+/// On devices no rank begins the next step before rank 0 holds the checkpoint: a later loss, which
+/// may stop its copies from the device, does not cost it.
 ///
 /// A reducer that owns the update, as Sharded and LocalSgd do, goes on in this way alone, and a run
 /// with Recovery::survivors does not start: a part of the optimizer's state was on the lost rank
@@ -60,9 +62,10 @@ namespace gx {
 /// Rows, notes, clock and dollars of the record cover all worlds, with the time that repeated and
 /// broken steps took and that of restarts.
 ///
-/// Order:  a run without a loss is that of StopOnLoss: equal bits, messages and events. The final
-///         state depends only on the history (which updates, over which ranks): a run that loses
-///         the same ranks after the same updates in another way gives equal bits.
+/// Order:  a run without a loss is that of StopOnLoss: equal bits, messages and events, but for
+///         the control messages of that wait on devices. The final state depends only on the
+///         history (which updates, over which ranks): a run that loses the same ranks after the
+///         same updates in another way gives equal bits.
 /// Errors: gx::Error with fewer than `fewest_ranks` left. Errors that are no loss of a rank (a loss
 ///         that is not a number, a full disk) end the run as they do elsewhere.
 /// Cost:   a copy of the running statistics in each step; nothing else while no rank is lost. On a

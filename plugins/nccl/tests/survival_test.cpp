@@ -2,6 +2,7 @@
 #include <gx/nccl/world.hpp>
 
 #include <atomic>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -89,6 +90,30 @@ TYPED_TEST(OnGpus, GoOnFromTheNewestCheckpoint) {
             EXPECT_EQ(runs.back().record.losses[0].step, step < 7 ? 0 : 7);
             expect_same(runs.back(), runs.front());
         }
+    }
+}
+/// Rank 0 is slow to write at the end of an epoch: others may be lost meanwhile, and with them the
+/// communicators that its device's queue works on.
+class SlowToWrite final : public gx::Observer {
+public:
+    void epoch_done(const gx::EpochDone&) override {
+        for (int i = 0; i < 30'000; ++i) std::this_thread::yield();
+    }
+};
+TYPED_TEST(OnGpus, GoBackToTheEpochThatTheyHaveLeft) {
+    using Far = typename TypeParam::Devices;
+    for (const std::int64_t step : {5, 6, 7}) {
+        SCOPED_TRACE(step);
+        auto o = surviving::options<Far>();
+        o.phases = {};
+        o.batch = 3;
+        o.survival.recovery = Recovery::checkpoint;
+        SlowToWrite slow;
+        o.observers = {&slow};
+        set_script({{{1}, step, true}});
+        const Outcome r = outcome_on_gpus<Far>(3, 3, StreamProgress::random, o);
+        ASSERT_EQ(r.record.losses.size(), 1u);
+        EXPECT_EQ(r.record.losses[0].step, 5) << "37 images, 9 in a step";
     }
 }
 /// Three devices in each of three phases, and the tenth in the world of the two that are left: its

@@ -107,6 +107,9 @@ protected:
     /// A checkpoint without the state of the policies.
     GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
     GX_COLD GX_DECL void write(Checkpoint& c);
+    /// On devices, in a run that goes back to checkpoints: all wait until rank 0 has copied one to
+    /// its writer. The loss of a rank in a later step, which may stop copies, does not cost it.
+    GX_COLD GX_DECL void wait_until_saved();
     /// Reports the checkpoints that are on disk by now, or can't be.
     GX_DECL void report_written();
     GX_COLD GX_DECL void take_news();

@@ -29,10 +29,13 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
         gather_reducer_state();
         gather_optimizer_state();
     }
-    if (!fills_record()) return;
-    record_epoch(row);
-    if (!o_.output.empty() && rank() == 0) save(epoch + 1);
+    if (fills_record()) {
+        record_epoch(row);
+        if (!o_.output.empty() && rank() == 0) save(epoch + 1);
+    }
     share_.release();
+    if constexpr (!on_host)
+        if (epoch + 1 < o_.epochs) wait_until_saved();
 }
 
 /// Each rank saw other images; all go on with the mean, weighted by images of the epoch.

@@ -392,6 +392,12 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     report_written();
 }
 
+GX_DECL void RankRun::wait_until_saved() {
+    if (!run_.composition.goes_back || o_.output.empty()) return;
+    working_on("waiting for a checkpoint");
+    expect(agree(control_, 0).delivery);
+}
+
 GX_DECL void RankRun::report_written() {
     if (writer_ && writer_->has_news()) take_news();
 }

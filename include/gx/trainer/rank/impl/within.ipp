@@ -60,6 +60,7 @@ GX_COLD bool GX_OF_RANK_TRAINING::save_within(int epoch) {
         if constexpr (survives) carried_.written.push_back({step_, epoch});
     }
     share_.release();
+    if constexpr (!on_host) wait_until_saved();
     return true;
 }
 
