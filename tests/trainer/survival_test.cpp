@@ -2,6 +2,9 @@
 #include <gx/survival/continue_on_survivors.hpp>  // first, so the header is seen to stand alone
 
 #include <filesystem>  // checkpoints
+#include <fstream>     // one of another run
+#include <set>         // names
+#include <string>      // names
 
 #include <gtest/gtest.h>
 
@@ -218,6 +221,44 @@ TEST(Survival, GoesBackToTheNewestCheckpointThatIsWhole) {
         told = told || holds(note, "An older checkpoint is used", "epoch-0002.safetensors");
     EXPECT_TRUE(told);
     EXPECT_EQ(torn.epochs.size(), 3u);
+}
+TEST(Survival, OfAllWorldsOfARunTheNewestCheckpointsAreKept) {
+    using T = Trains<Plain>;
+    using Names = std::set<std::string>;
+    const auto names = [](Recovery recovery, bool evaluate, bool resumed) {
+        const Folder folder;
+        auto o = options<T>(resumed ? 2 : 6);
+        o.output = folder.path;
+        o.evaluate = evaluate;
+        o.checkpoints.keep = 2;
+        o.survival.recovery = recovery;
+        ScriptedCluster whole(std::make_unique<Cluster>(gx::sim::ethernet_10g(4)));
+        set_script({});
+        if (resumed) (void)T(o).train(whole, data());
+        std::ofstream(folder / "step-00000003.safetensors") << "of another run";
+        o.epochs = 6;
+        if (resumed) o.resume = folder / "epoch-0002.safetensors";
+        set_script({{{0}, 17}, {{1}, 27}});  // 5 steps an epoch, then 7: in the fourth and fifth
+        ScriptedCluster losing(std::make_unique<Cluster>(gx::sim::ethernet_10g(4)));
+        const auto r = T(o).train(losing, data());
+        EXPECT_EQ(r.losses.size(), 2u);
+        std::size_t best = 0;
+        for (std::size_t e = 1; e < r.epochs.size(); ++e)
+            if (r.epochs[e].test_accuracy_pct >= r.epochs[best].test_accuracy_pct) best = e;
+        Names found, expected{"epoch-0005.safetensors", "epoch-0006.safetensors"};
+        if (evaluate) expected.insert(gx::checkpoint_name(int(best) + 1));
+        for (const auto& one : std::filesystem::directory_iterator(folder.path)) {
+            const std::string name = one.path().filename().string();
+            if (name.starts_with("epoch-") || name.starts_with("step-")) found.insert(name);
+        }
+        if (recovery == Recovery::survivors && !resumed)
+            EXPECT_EQ(found.erase("step-00000003.safetensors"), 1u) << "of another run";
+        else found.erase("step-00000003.safetensors");  // of its own names, where it resumes
+        EXPECT_EQ(found, expected);
+    };
+    for (const Recovery recovery : {Recovery::survivors, Recovery::checkpoint})
+        for (const bool evaluate : {false, true})
+            for (const bool resumed : {false, true}) names(recovery, evaluate, resumed);
 }
 TEST(Survival, WithoutACheckpointItStartsAgain) {
     using T = Trains<Plain>;

@@ -28,6 +28,7 @@
 namespace gx::detail::trainer {
 
 class CheckpointWriter;
+struct KeptCheckpoint;
 
 /// The part of RankTraining that no policy specialises: place in the run, learning rate, accounts,
 /// metrics, record, control messages and errors.
@@ -106,6 +107,8 @@ protected:
     GX_COLD GX_DECL void write_record();
     /// A checkpoint without the state of the policies.
     GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
+    /// Those of its own that a run has written before this world.
+    [[nodiscard]] GX_COLD GX_DECL std::vector<KeptCheckpoint> earlier_checkpoints() const;
     GX_COLD GX_DECL void write(Checkpoint& c);
     /// On devices, in a run that goes back to checkpoints: all wait until rank 0 has copied one to
     /// its writer. The loss of a rank in a later step, which may stop copies, does not cost it.

@@ -366,6 +366,24 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
     return c;
 }
 
+GX_DECL std::vector<KeptCheckpoint> RankRun::earlier_checkpoints() const {
+    std::vector<KeptCheckpoint> out;
+    std::int64_t step = 0;  // that `out` reaches to
+    if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output)) {
+        step = run_.resume->step;
+        out = checkpoints_of(o_.output, step, record_, o_.evaluate);
+    }
+    if (run_.loss.ranks == 0 || run_.composition.goes_back) return out;
+    for (const EpochRow& row : record_.epochs) {
+        if (row.step <= step || row.step >= step_) continue;
+        KeptCheckpoint one{.file = o_.output / checkpoint_name(row.epoch + 1), .step = row.step};
+        if (o_.evaluate) one.test_accuracy_pct = row.test_accuracy_pct;
+        std::error_code unknown;
+        if (std::filesystem::exists(one.file, unknown)) out.push_back(std::move(one));
+    }
+    return out;
+}
+
 GX_DECL void RankRun::write(Checkpoint& c) {
     c.reducer = std::move(reducer_state_);
     c.within = std::exchange(within_, {});
@@ -378,13 +396,9 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     c.record = rows_to_keep(record_, metrics_.rows);
     const std::filesystem::path file =
         o_.output / (c.is_within() ? step_checkpoint_name(c.step) : checkpoint_name(c.epoch));
-    if (!writer_) {
-        std::vector<KeptCheckpoint> before;
-        if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output))
-            before = checkpoints_of(o_.output, run_.resume->step, record_, o_.evaluate);
+    if (!writer_)
         writer_ = std::make_unique<CheckpointWriter>(run_.graph(), o_.checkpoints.keep,
-                                                     std::move(before));
-    }
+                                                     earlier_checkpoints());
     KeptCheckpoint as{.file = file, .step = c.step};
     if (!c.is_within() && o_.evaluate)
         as.test_accuracy_pct = record_.epochs.back().test_accuracy_pct;
