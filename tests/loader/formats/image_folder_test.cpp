@@ -2,6 +2,8 @@
 
 #include <loader/formats/samples.hpp>  // samples_of
 
+#include <sys/stat.h>  // mkfifo
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -134,14 +136,26 @@ TEST(ImageFolder, FindsAFolderThatContainsItself) {
     fs::create_directory_symlink("..", folder / "a/up");
     EXPECT_TRUE(holds(opening(folder.path), "a/up/a'", "contains itself by a symbolic link"));
 }
-TEST(ImageFolder, ALinkToNothingIsAnImageThatCannotBeOpened) {
+TEST(ImageFolder, StopsAtALinkToNothingOrAPipeOrSkipsThem) {
     const Folder folder;
     put(folder / "a/1.jpg", "a");
+    put(folder / "a/b/1.jpg", "b");
+    fs::create_symlink("1.jpg", folder / "a/3.jpg");
+    fs::create_symlink("nowhere", folder / "a/notes.txt");
+    ASSERT_EQ(::mkfifo((folder / "a/pipe").c_str(), 0600), 0);
+    EXPECT_EQ(ImageFolder(folder.path).info().count, 3) << "others are not named as images";
+
     fs::create_symlink("nowhere", folder / "a/2.jpg");
-    const ImageFolder source(folder.path);
-    const auto reader = source.open();
-    EXPECT_EQ(read_one(*reader, 0).bytes, "a");
-    EXPECT_TRUE(holds(error_of([&] { read_one(*reader, 1); }), "a/2.jpg", "can't be opened"));
+    EXPECT_TRUE(holds(opening(folder.path), "a/2.jpg' is a symbolic link to nothing",
+                      "expected an image file", "OnCorrupt::skip"));
+    ASSERT_EQ(::mkfifo((folder / "a/b/2.jpg").c_str(), 0600), 0);
+    const ImageFolder skips(folder.path, {{.on_corrupt = OnCorrupt::skip}, {".jpg"}});
+    EXPECT_THAT(names_of(skips), ElementsAre("a/1.jpg", "a/3.jpg", "a/b/1.jpg"));
+    EXPECT_EQ(skips.skipped().count, 2);
+    EXPECT_TRUE(holds(skips.skipped().first.at(0), "a/2.jpg' is a symbolic link to nothing"));
+    EXPECT_TRUE(holds(skips.skipped().first.at(1), "a/b/2.jpg' is no regular file"));
+    fs::remove(folder / "a/2.jpg");
+    EXPECT_TRUE(holds(opening(folder.path), "a/b/2.jpg' is no regular file"));
 }
 TEST(ImageFolder, StopsAtAnEmptyFileOrSkipsIt) {
     const Folder folder;

@@ -25,7 +25,8 @@ struct ImageFolderOptions : EncodedOptions {
 ///         Symbolic links are followed.
 /// Errors: gx::Error for a folder without classes, classes without images (all are named), a folder
 ///         that contains itself by a symbolic link, a number of class folders other than `classes`.
-///         An empty file is a corrupt record when it is read.
+///         A link to nothing, a pipe or a device under an image's name is a corrupt record, as an
+///         empty file is when it is read.
 /// Cost:   lists every folder, opens no image. 24 bytes a sample, and the name's length + 1.
 class ImageFolder : public EncodedFiles {
 public:

@@ -8,6 +8,7 @@
 #include <cerrno>        // errno
 #include <cstring>       // strerror
 #include <system_error>  // error_code
+#include <utility>       // exchange
 
 #include <fmt/core.h>  // sentences
 
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 struct Children {
     std::vector<std::string> folders{}, files{};  ///< names, sorted
+    std::vector<std::string> others{};            ///< pipes, sockets, devices, links to nothing
 };
 
 [[nodiscard]] inline Children children_of(const fs::path& folder) {
@@ -28,8 +30,10 @@ struct Children {
     std::error_code trouble;
     for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end;
          at.increment(trouble)) {
-        std::error_code dangling;  // a link to nothing is no folder
-        (at->is_directory(dangling) ? found.folders : found.files)
+        std::error_code dangling;  // a link to nothing is neither
+        (at->is_directory(dangling)      ? found.folders
+         : at->is_regular_file(dangling) ? found.files
+                                         : found.others)
             .push_back(at->path().filename().string());
     }
     if (trouble)
@@ -39,6 +43,7 @@ struct Children {
                         folder.string(), trouble.message()));
     std::ranges::sort(found.folders);
     std::ranges::sort(found.files);
+    std::ranges::sort(found.others);
     return found;
 }
 
@@ -49,20 +54,24 @@ public:
         : root_(std::move(root)), endings_(endings) {}
 
     /// In the order of Python's sorted(os.walk(root)): by the paths of folders, then by names.
-    [[nodiscard]] std::vector<std::string> files() {
+    /// `no_file` gets the path of each that is named as an image, and holds none.
+    [[nodiscard]] std::vector<std::string> files(auto no_file) {
         enter("");
         std::ranges::sort(folders_, {}, &Folder::path);
         std::vector<std::string> all;
-        for (Folder& f : folders_)
-            for (std::string& name : f.files)
+        for (const Folder& f : folders_) {
+            for (const std::string& name : f.here.files)
                 if (is_image(name)) all.push_back(f.path.empty() ? name : f.path + "/" + name);
+            for (const std::string& name : f.here.others)
+                if (is_image(name)) no_file(root_ / f.path / name);
+        }
         return all;
     }
 
 private:
     struct Folder {
         std::string path;
-        std::vector<std::string> files;
+        Children here;
     };
     using Identity = std::pair<dev_t, ino_t>;
 
@@ -84,10 +93,10 @@ private:
                             "its images would have no end. Remove the link.",
                             folder.string()));
         above_.push_back(identity);
-        Children found_here = children_of(folder);
-        folders_.push_back({below, std::move(found_here.files)});
-        for (const std::string& name : found_here.folders)
-            enter(below.empty() ? name : below + "/" + name);
+        Children here = children_of(folder);
+        const std::vector<std::string> inner = std::exchange(here.folders, {});
+        folders_.push_back({below, std::move(here)});
+        for (const std::string& name : inner) enter(below.empty() ? name : below + "/" + name);
         above_.pop_back();
     }
 
@@ -118,11 +127,20 @@ private:
             fmt::format("has {} folders: expected one for each of {} classes. Add or remove "
                         "folders, or correct the number of classes.",
                         names.size(), options.classes));
+    const auto no_file = [&](const fs::path& path) {
+        std::error_code unknown;
+        const bool nothing = !fs::exists(path, unknown);
+        index.skip(encoded::CorruptRecord(fmt::format(
+            "gx: '{}' is {}: expected an image file. Remove it, or leave it out with "
+            "OnCorrupt::skip.",
+            path.string(),
+            nothing ? "a symbolic link to nothing" : "no regular file, as pipes and devices are")));
+    };
     std::string without;
     int count_without = 0;
     for (std::size_t c = 0; c < names.size(); ++c) {
         index.files.push_back((folder / names[c]).string());
-        const auto files = Walk(folder / names[c], options.endings).files();
+        const auto files = Walk(folder / names[c], options.endings).files(no_file);
         if (files.empty() && count_without++ < 10)
             without += (without.empty() ? "'" : ", '") + names[c] + "'";
         for (const std::string& name : files)
