@@ -101,6 +101,22 @@ TEST(NcclTests, ACodeThatIsNoVersionOfTheLibraryIsNotSaid) {
                       .library,
                   "");
 }
+TEST(NcclTests, LeavesOutTheRankThatALauncherPutsBeforeEachLine) {
+    const std::string plain = Printed{}.text();
+    for (const char* rank :
+         {"[1,0]<stdout>:", "[prterun-node000-1012@1,0]<stdout>: ", " 0: ", "0: ", "[0] "}) {
+        std::string labelled;
+        for (std::size_t at = 0; at < plain.size(); at = plain.find('\n', at) + 1)
+            labelled += rank + plain.substr(at, plain.find('\n', at) + 1 - at);
+        labelled += "[1,1]<stderr>:Warning: 7 8 9\n";
+        const NcclTests t = read_nccl_tests(labelled, "t.txt");
+        EXPECT_EQ(t.version, "2.17.6") << rank;
+        EXPECT_EQ(t.gpu, "NVIDIA H100 80GB HBM3");
+        EXPECT_EQ(t.ranks, 8);
+        ASSERT_EQ(t.rows.size(), 3u);
+        EXPECT_EQ(t.rows[2].in_place, read({}).rows[2].in_place);
+    }
+}
 /// Sizes, times and bandwidths of NVIDIA/nccl issue 340, two GPUs, nccl-tests before 2022.
 TEST(NcclTests, ReadsWhatWasPrintedBefore2022) {
     const std::string text =

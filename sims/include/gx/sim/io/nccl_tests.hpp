@@ -32,7 +32,8 @@ struct RingRates {
 
 /// Reads what all_reduce_perf prints: with columns `root` and `#wrong`, as since 2022, or `error`
 /// and no `root`, as before; with or without columns of single iterations and time stamps. Lines of
-/// NCCL's log between them are skipped.
+/// NCCL's log between them are skipped, and ranks that a launcher puts before each line (mpirun
+/// --tag-output, srun -l, MPICH's mpiexec -l) are left out.
 /// Errors: gx::Error with file and line: another layout of columns (another version, or `-C`), a
 ///         row with too few, wrong values, times or bandwidths that contradict each other, another
 ///         collective, a run without its end, one whose processes each ran alone.

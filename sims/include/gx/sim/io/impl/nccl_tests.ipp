@@ -37,6 +37,25 @@ using Words = std::vector<std::string_view>;
     return whole && x >= 0 && x < 1e18 ? x : -1;
 }
 
+/// A line without what a launcher that was asked for the rank of each line has put before it:
+/// "[1,0]<stdout>:" (mpirun --tag-output of Open MPI), "0: " (srun -l), "[0] " (mpiexec -l of
+/// MPICH). One of standard error is empty.
+[[nodiscard]] inline std::string_view without_rank(std::string_view line) {
+    const std::size_t digits = line.find_first_not_of("0123456789 ");
+    if (digits != line.npos && digits > 0 && line.substr(digits, 2) == ": ")
+        return line.substr(digits + 2);
+    const std::size_t end = line.find(']');
+    if (!line.starts_with('[') || end == line.npos) return line;
+    const std::string_view rest = line.substr(end + 1);
+    for (const std::string_view tag : {"<stdout>:", "<stderr>:"})
+        if (rest.starts_with(tag)) {
+            const std::size_t said = rest.find_first_not_of(' ', tag.size());
+            return tag == "<stdout>:" && said != rest.npos ? rest.substr(said) : "";
+        }
+    const bool number = line.substr(1, end - 1).find_first_not_of("0123456789") == line.npos;
+    return number && end > 1 && rest.starts_with(' ') ? rest.substr(1) : line;
+}
+
 /// NCCL's version code as it is written: 22803 is 2.28.3, and before 2.9 2708 is 2.7.8.
 [[nodiscard]] inline std::string library_of(int code) {
     const int unit = code < 10'000 ? 1000 : 10'000;
@@ -50,7 +69,7 @@ public:
     [[nodiscard]] NcclTests all() {
         for (std::size_t at = 0; at < text_.size(); ++line_) {
             const std::size_t end = std::min(text_.find('\n', at), text_.size());
-            line(text_.substr(at, end - at));
+            line(without_rank(text_.substr(at, end - at)));
             at = end + 1;
         }
         if (columns_ == 0)
