@@ -305,7 +305,14 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
     const double compute_a = model.compute_in(a, known_ms, batch_a);
     const double ratio = c_.accumulates ? batch / batch_a : time_ratio(batch, batch_a);
     Step s = model.of(g, compute_a * ratio, batch);
-    s.total_ms *= known_ms / model.of(a, compute_a, batch_a).total_ms;  // 1 but for odd input
+    const double least_ms = model.of(a, compute_a, batch_a).total_ms;  // known_ms, if it is enough
+    if (least_ms > 1.01 * known_ms)
+        remark(
+            fmt::format("step of {:.4g} ms at {} GPUs is shorter than the {:.4g} ms that its "
+                        "gradient, network and framework are modelled with (is one of them, or "
+                        "the unit, wrong?): times in proportion assumed",
+                        known_ms, gpus_of(from, a), least_ms));
+    s.total_ms *= known_ms / least_ms;
     if (g.ranks() == 1 && has(lower(from.variant), "no ddp")) s.total_ms += model.hooks_ms();
     const double n = gpus_of(target, g), n_a = gpus_of(from, a);
     const double per_gpu = (batch / s.total_ms) / (batch_a / known_ms);

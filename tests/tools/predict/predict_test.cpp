@@ -49,6 +49,23 @@ Calibration bare() {  // no costs of a stack
     return k;
 }
 
+// ---- Given steps that the model can't take ------------------------------------------
+// 128 / 5,000 img/s = 25.6 ms, and the messages alone take 86 ms.
+TEST(Predict, TellsOfAStepShorterThanItsCommunication) {
+    const auto at_two = [](const std::string& value) {
+        return predicted(two_p100,
+                         R"({"gpus": 2, "role": "base", "value": )" + value +
+                             R"(, "unit": "img/s"}, {"gpus": 4, "role": "target"})",
+                         bare());
+    };
+    const Prediction p = at_two("5000");
+    ASSERT_EQ(p.error, "");
+    ASSERT_EQ(p.assumed.size(), 1u);
+    EXPECT_THAT(p.assumed[0], HasSubstr("step of 25.6 ms at 2 GPUs is shorter than the "));
+    EXPECT_THAT(p.why, HasSubstr(p.assumed[0]));
+    EXPECT_TRUE(at_two("300").assumed.empty()) << "427 ms";
+}
+
 // ---- A case worked by hand ----------------------------------------------------------
 // A step of 64 / 200 img/s = 320 ms. Two machines send 102.2 MB each, in two messages, at
 // 1.25 GB/s x 1460/1538 = 1.18661 GB/s: 86.128 ms. A message waits 6.6 us + 22.2 us (NCCL 2.5's
