@@ -124,7 +124,7 @@ TEST(DecodedSource, ThrowsTheErrorOfTheFirstSampleThatHasOne) {
                           "a/1002.jpg' is no image"));
     EXPECT_EQ(shown(read(*reader, {5, 3})), "d0c0") << "a reader goes on after an error";
 }
-TEST(DecodedSource, ShowsTheNextOneForASampleThatItSkips) {
+TEST(DecodedSource, ShowsOneBehindASampleThatItSkips) {
     const Folder folder;
     const Decoded source(folder_of(folder, {"a!", "0b!"}, OnCorrupt::skip), ByteDecoder{},
                          {.workers = 2, .on_corrupt = OnCorrupt::skip});
@@ -138,8 +138,44 @@ TEST(DecodedSource, ShowsTheNextOneForASampleThatItSkips) {
         return holds(sentence, "b/1000.jpg' is empty");
     });
     EXPECT_TRUE(told) << "by the source, what is wrong with its record";
-    EXPECT_TRUE(holds(error_of([&] { (void)read(*reader, {1, 4}); }), "none of 2 samples",
-                      "The first: gx: '"));
+    EXPECT_EQ(shown(read(*reader, {4})), "a0") << "alone, as among others";
+    EXPECT_EQ(shown(read(*reader, {1, 4})), "b1a0");
+}
+TEST(DecodedSource, LeavesALongRowOfCorruptSamplesBehindAndStopsWhereThereIsNoOther) {
+    const Folder folder;
+    const OnCorrupt skip = OnCorrupt::skip;
+    const std::string row(100, '!');
+    const Decoded source(folder_of(folder, {"x" + row + std::string(40, 'y')}, skip), ByteDecoder{},
+                         {.on_corrupt = skip});
+    EXPECT_EQ(shown(read(*source.open(), {1, 60})), "y0y0") << "samples 129 and 124";
+    const Folder all;
+    const Decoded none(folder_of(all, {"!!!!!"}, skip), ByteDecoder{}, {.on_corrupt = skip});
+    EXPECT_TRUE(holds(error_of([&] { (void)read(*none.open(), {3}); }),
+                      "none of 4 samples could be decoded: number 3, and those in its place",
+                      "The first: gx: '", "a/1003.jpg' is no image"));
+    EXPECT_EQ(none.skipped().count, 1);
+}
+TEST(DecodedSource, ReplacementsDoNotDependOnBatchesOrWorkers) {
+    EXPECT_TRUE(rc::check([] {
+        const Folder folder;
+        const auto bytes = "z" + *rc::gen::container<std::string>(rc::gen::element('a', 'b', '!'));
+        const OnCorrupt skip = OnCorrupt::skip;
+        const auto files = folder_of(folder, {bytes}, skip);
+        const auto indices = *rc::gen::container<std::vector<std::uint32_t>>(
+            rc::gen::inRange<std::uint32_t>(0, std::uint32_t(bytes.size())));
+        const Decoded alone(files, ByteDecoder{}, {.on_corrupt = skip});
+        const auto single = alone.open();
+        std::string expected;
+        for (const std::uint32_t i : indices) {
+            std::string one;
+            if (error_of([&] { one = shown(read(*single, {i})); }).empty()) expected += one;
+            else return;  // 1, 2, 4, ... behind it all are corrupt
+        }
+        const Decoded source(files, ByteDecoder{},
+                             {.workers = *rc::gen::inRange(1, 6), .on_corrupt = skip});
+        RC_ASSERT(shown(read(*source.open(), indices)) == expected);
+        RC_ASSERT(source.skipped().count == alone.skipped().count);
+    }));
 }
 TEST(DecodedSource, HasTheContentOfItsIndex) {
     const auto content = [](const std::vector<std::string>& classes) {

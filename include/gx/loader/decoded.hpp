@@ -5,6 +5,7 @@
 #include <cstdint>   // uint64_t
 #include <memory>    // shared_ptr
 #include <mutex>     // guards the count
+#include <optional>  // what is decoded
 #include <span>      // pixels
 #include <string>    // sentences
 #include <utility>   // move
@@ -75,9 +76,10 @@ struct DecodedOptions {
 ///     Prefetched<InMemory<Flip>> loader(train, {.batch = 64, .pixels = true});
 ///
 /// Errors: gx::Error of the source, or of the decoder, for the first such sample of a read. With
-///         OnCorrupt::skip, a sample that can't be decoded is replaced by the next one of the same
-///         read, so that all ranks keep their counts; gx::Error if a read has none to show.
-/// Order:  samples do not depend on the number of workers; replacements depend on ranks and batch.
+///         OnCorrupt::skip, a sample that can't be decoded is replaced by one behind it, so that
+///         all ranks keep their counts; gx::Error where a score of them can't be decoded either.
+/// Order:  samples, replacements too, depend on seed, epoch and their numbers: not on workers,
+///         ranks or batches.
 /// Cost:   a reader has `workers` threads, as many readers of `S` and decoders, and the pixels of
 ///         its largest read. Images of a phase's size are decoded straight to it. views() of a
 ///         decoder that varies shapes reads the headers of all samples, once for all readers.
@@ -195,6 +197,7 @@ private:
         Reader(const Decoded& of, const D& decoder)
             : options_(of.options_),
               shape_(decoder.shape()),
+              count_(static_cast<std::uint64_t>(of.source_.info().count)),
               skipped_(of.skipped_),
               pool_(of.options_.workers) {
             for (int i = 0; i < of.options_.workers; ++i)
@@ -211,7 +214,6 @@ private:
                 out[i] = decoded(indices[i], workers_[worker],
                                  std::span(pixels_).subspan(i * elements, elements));
             });
-            replace_missing(out);
         }
 
     private:
@@ -220,41 +222,45 @@ private:
             D decoder;
         };
 
-        /// Without pixels: it was skipped.
+        /// Sample `index` or, where it is left out, the first that can be decoded of those 1, 2, 4,
+        /// ... behind it: a long row of corrupt ones is left with few tries.
         [[nodiscard]] Sample decoded(std::uint32_t index, Worker& worker,
                                      std::span<std::uint8_t> to) const {
+            if (const auto label = decode(index, worker, to, true))
+                return {to.data(), *label, shape_};
+            int tried = 1;
+            for (std::uint64_t ahead = 1; ahead < count_; ahead *= 2, ++tried) {
+                const auto other = static_cast<std::uint32_t>((index + ahead) % count_);
+                if (const auto label = decode(other, worker, to, false))
+                    return {to.data(), *label, shape_};
+            }
+            throw Error("gx: none of " + std::to_string(tried) +
+                        " samples could be decoded: number " + std::to_string(index) +
+                        ", and those in its place. " + first_sentence());
+        }
+        /// Returns its label; none: it is left out, and counted if `counts`.
+        [[nodiscard]] std::optional<int> decode(std::uint32_t index, Worker& worker,
+                                                std::span<std::uint8_t> to, bool counts) const {
             EncodedSample s;
             const SkippedRecords& corrupt = worker.reader->skipped();
             const std::int64_t before = corrupt.count;
             worker.reader->read({&index, 1}, {&s, 1});
-            const Sample missing{nullptr, s.label, shape_};
             if (s.bytes.empty()) {
                 const bool told =
                     corrupt.count > before && corrupt.count == std::ssize(corrupt.first);
-                skipped_->add(told ? corrupt.first.back()
-                                   : "gx: " + to_string(s.where) + " holds no image");
-                return missing;
+                if (counts)
+                    skipped_->add(told ? corrupt.first.back()
+                                       : "gx: " + to_string(s.where) + " holds no image");
+                return std::nullopt;
             }
             try {
                 worker.decoder.decode(s, {epoch_, index}, to);
             } catch (const Error& e) {
                 if (options_.on_corrupt == OnCorrupt::stop) throw;
-                skipped_->add(e.what());
-                return missing;
+                if (counts) skipped_->add(e.what());
+                return std::nullopt;
             }
-            return {to.data(), s.label, shape_};
-        }
-        void replace_missing(std::span<Sample> out) const {
-            const Sample* next = nullptr;
-            for (std::size_t twice = 2 * out.size(); twice-- > 0;) {
-                Sample& s = out[twice % out.size()];
-                if (s.pixels) next = &s;
-                else if (next) s = *next;
-            }
-            if (!next && !out.empty())
-                throw Error("gx: none of " + std::to_string(out.size()) +
-                            " samples that were read together could be decoded. " +
-                            first_sentence());
+            return s.label;
         }
         [[nodiscard]] std::string first_sentence() const {
             const std::scoped_lock lock(skipped_->mutex);
@@ -263,6 +269,7 @@ private:
 
         DecodedOptions options_;
         ImageShape shape_;
+        std::uint64_t count_;
         std::shared_ptr<Skipped> skipped_;
         int epoch_ = 0;
         std::vector<std::uint8_t> pixels_{};  // of the last read
