@@ -160,10 +160,16 @@ private:
     return index;
 }
 
+/// Named, since g++ 12 at -O3 takes a temporary's endings for uninitialised where they throw.
+[[nodiscard]] inline const ImageFolderOptions& defaults() {
+    static const ImageFolderOptions options;
+    return options;
+}
+
 }  // namespace detail::image_folder
 
 GX_DECL ImageFolder::ImageFolder(const std::filesystem::path& folder)
-    : ImageFolder(folder, ImageFolderOptions{}) {}
+    : ImageFolder(folder, detail::image_folder::defaults()) {}
 GX_DECL ImageFolder::ImageFolder(const std::filesystem::path& folder,
                                  const ImageFolderOptions& options)
     : EncodedFiles(detail::image_folder::index_of(folder, options)) {}
