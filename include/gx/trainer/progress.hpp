@@ -19,7 +19,7 @@ namespace gx {
 class Progress {
 public:
     enum class Style : unsigned char { silent, lines, bar };
-    /// `bar` for a terminal, else `lines`.
+    /// `bar` for a terminal that TERM names as one whose lines can be written over, else `lines`.
     [[nodiscard]] static Style style_of(std::FILE* out);
 
     Progress(std::string label, std::int64_t total, std::string unit, Style style,

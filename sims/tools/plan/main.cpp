@@ -15,7 +15,6 @@
 #include <CLI/CLI.hpp>        // App
 #include <fmt/format.h>       // tables
 #include <nlohmann/json.hpp>  // --json
-#include <unistd.h>           // isatty
 
 #include <gx/io/atomic_file.hpp>              // write_file
 #include <gx/halving_doubling/reducer.hpp>    // HalvingDoubling
@@ -34,6 +33,7 @@
 #include <gx/sim/catalog/find_model.hpp>      // find_model
 #include <gx/sim/io/machine_file.hpp>         // find_or_read_cluster
 #include <gx/sim/catalog/comm_stacks.hpp>     // find_profile
+#include <gx/trainer/progress.hpp>            // Progress
 #include <gx/trees/double_tree.hpp>           // DoubleTree
 #include <gx/trees/tree.hpp>                  // Tree
 #include <support/command_line.hpp>           // expect_outputs, printable, read_input, run_program
@@ -552,7 +552,7 @@ int plan(const Asked& a) {
     tools::plan::Job job = job_of(a);
     job.model = model.name;
     job.phases = phases_of(a, model);
-    const bool shows = isatty(STDERR_FILENO) == 1;
+    const bool shows = Progress::style_of(stderr) == Progress::Style::bar;
     Inputs inputs;
     const Graph graph = model.make({});
     const tools::plan::SearchSpace space = space_of(a, graph, inputs);

@@ -16,9 +16,10 @@ namespace {
 using namespace testing_support;
 using Plain = gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Constant>;
 
-/// What `f` writes to stderr where that is a terminal.
+/// What `f` writes to stderr where that is a terminal, of the kind that TERM names.
 template <class F>
-std::string on_a_terminal(F f) {
+std::string on_a_terminal(F f, const char* kind = "xterm") {
+    ::setenv("TERM", kind, 1);
     int master = -1, slave = -1;
     EXPECT_EQ(::openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
     const int kept = ::dup(STDERR_FILENO);
@@ -37,16 +38,31 @@ std::string on_a_terminal(F f) {
     ::close(master);
     return text;
 }
-std::string shown_by(const Plain::Options& o) {
-    return on_a_terminal([&] {
-        auto world = threads(2);
-        (void)Plain(o).train(world, images(16, 0));
-    });
+std::string shown_by(const Plain::Options& o, const char* kind = "xterm") {
+    return on_a_terminal(
+        [&] {
+            auto world = threads(2);
+            (void)Plain(o).train(world, images(16, 0));
+        },
+        kind);
 }
 
 TEST(ShowProgress, IsTheDefaultOnATerminal) {
     const std::string text = shown_by({.batch = 4, .evaluate = false});
     EXPECT_TRUE(holds(text, "training [", "100 %  2/2 steps", "epoch 1/1  loss ")) << text;
+}
+TEST(ShowProgress, DrawsNoBarWhereALineCannotBeWrittenOver) {
+    EXPECT_EQ(shown_by({.batch = 4, .evaluate = false}, "dumb"), "");
+    std::string text = on_a_terminal(
+        [] {
+            gx::ShowProgress lines;  // that are asked for
+            auto world = threads(2);
+            (void)Plain({.batch = 4, .evaluate = false, .observers = {&lines}})
+                .train(world, images(16, 0));
+        },
+        "dumb");
+    EXPECT_EQ(text.find('\x1b'), text.npos);
+    EXPECT_TRUE(holds(text, "training  50 %  1/2 steps", "training 100 %  2/2 steps"));
 }
 TEST(ShowProgress, IsNotShownWhereAnOptionOrAnObserverSaysSo) {
     EXPECT_EQ(shown_by({.batch = 4, .evaluate = false, .progress = false}), "");

@@ -3,7 +3,9 @@
 
 #include <unistd.h>  // isatty
 
-#include <algorithm>  // clamp
+#include <algorithm>    // clamp
+#include <cstdlib>      // getenv
+#include <string_view>  // the kind of terminal
 
 #include <fmt/core.h>  // the line
 
@@ -12,7 +14,9 @@
 namespace gx {
 
 GX_DECL Progress::Style Progress::style_of(std::FILE* out) {
-    return ::isatty(::fileno(out)) ? Style::bar : Style::lines;
+    const char* const kind = std::getenv("TERM");
+    const bool moves = kind != nullptr && std::string_view(kind) != "dumb";  // its cursor
+    return ::isatty(::fileno(out)) && moves ? Style::bar : Style::lines;
 }
 
 GX_DECL void Progress::note(std::string_view words) {

@@ -14,7 +14,8 @@
 namespace gx {
 
 /// Progress of a run: epoch, loss of rank 0's images, steps a second, time left. A Trainer without
-/// one in its list shows a bar on a terminal, and nothing elsewhere (TrainerOptions::progress).
+/// one in its list shows a bar on a terminal (Progress::style_of), and nothing elsewhere
+/// (TrainerOptions::progress).
 ///
 ///     ShowProgress lines(Progress::Style::lines);  // a line at each tenth, as logs want it
 ///
