@@ -116,6 +116,21 @@ TYPED_TEST(OnGpus, GoBackToTheEpochThatTheyHaveLeft) {
         EXPECT_EQ(r.record.losses[0].step, 5) << "37 images, 9 in a step";
     }
 }
+TYPED_TEST(OnGpus, GoBackIntoTheEpochThatTheyAreIn) {
+    using Far = typename TypeParam::Devices;
+    for (const std::int64_t step : {1, 2, 3, 4, 7}) {
+        SCOPED_TRACE(step);
+        auto o = surviving::options<Far>();
+        o.phases = {};
+        o.batch = 3;
+        o.checkpoints.every_steps = 2;
+        o.survival.recovery = Recovery::checkpoint;
+        set_script({{{1}, step, true}});
+        const Outcome r = outcome_on_gpus<Far>(3, 3, StreamProgress::random, o);
+        ASSERT_EQ(r.record.losses.size(), 1u);
+        EXPECT_EQ(r.record.losses[0].step, step / 2 * 2) << "5 steps in an epoch";
+    }
+}
 /// Three devices in each of three phases, and the tenth in the world of the two that are left: its
 /// communicators are others, and so are its graphs.
 TYPED_TEST(OnGpus, CaptureAnewAfterALoss) {
