@@ -175,6 +175,14 @@ TEST(ImageFolder, StopsAtAnEmptyFileOrSkipsIt) {
     EXPECT_EQ(skipping->skipped().count, 2);
     EXPECT_TRUE(holds(skipping->skipped().first.at(0), "a/0.jpg"));
 }
+TEST(ImageFolder, AFileThatIsLargerThanImagesAreIsCorrupt) {
+    const Folder folder;
+    put(folder / "a/0.jpg", "a");
+    fs::resize_file(folder / "a/0.jpg", 2'000'000'000);  // takes no place on the disk
+    const ImageFolder source(folder.path);
+    EXPECT_TRUE(holds(error_of([&] { read_one(*source.open(), 0); }), "a/0.jpg' has 2000000000 ",
+                      "at most 1073741824"));
+}
 TEST(ImageFolder, NamesAFileThatHasGone) {
     const Folder folder;
     put(folder / "a/0.jpg", "a");

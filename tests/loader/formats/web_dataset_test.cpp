@@ -216,6 +216,13 @@ TEST_F(BadWebDataset, WhatFollowsABlockOfZeros) {
                       "1 bytes from byte 203072 on"));
     EXPECT_EQ(opening(good + std::string(512 + 200'000, '\0')), "no error");
 }
+TEST_F(BadWebDataset, SparseFiles) {
+    EXPECT_TRUE(holds(opening(good + member("a.jpg", "x", 'S') + end), "record at byte 2048",
+                      "'a.jpg' is a sparse file"));
+    EXPECT_TRUE(holds(
+        opening(good + member("pax", "22 GNU.sparse.major=1\n", 'x') + sample("a", "x", 1) + end),
+        "record at byte 2048", "pax header is of a sparse file"));
+}
 TEST_F(BadWebDataset, AKeyThatComesTwice) {
     const std::string bytes = good + sample("b", "b", 1) + good + end;
     EXPECT_TRUE(holds(opening(bytes), "record at byte 4096", "key 'good' has come before"));
@@ -225,6 +232,21 @@ TEST_F(BadWebDataset, FilesThatAreNone) {
     EXPECT_TRUE(holds(opening(""), "the file is empty"));
     EXPECT_TRUE(holds(opening(end), "a.tar' holds no sample"));
     EXPECT_TRUE(holds(opening(good + end, {{.classes = 2}}), "label is 2", "from 0 to 1"));
+}
+TEST_F(BadWebDataset, FilesThatAreCompressed) {
+    // As gzip, bzip2, xz and zstd begin theirs.
+    const std::string rest(3000, 'x');
+    for (const auto& [name, magic] : {std::pair<const char*, std::string>{"gzip", "\x1f\x8b\x08"},
+                                      {"bzip2", "BZh91AY&SY"},
+                                      {"xz", "\xfd\x37zXZ"},
+                                      {"zstd", "\x28\xb5\x2f\xfd"}}) {
+        const std::string sentence = std::string("a.tar' is compressed by ") + name;
+        EXPECT_TRUE(holds(opening(magic + rest), sentence, "Decompress it"));
+        WebDatasetOptions skips;
+        skips.on_corrupt = OnCorrupt::skip;
+        EXPECT_TRUE(holds(opening(magic + rest, skips), sentence)) << "it is no corrupt record";
+    }
+    EXPECT_EQ(opening(sample("BZh9", "image", 0) + end), "no error");
 }
 
 }  // namespace

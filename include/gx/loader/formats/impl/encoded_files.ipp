@@ -101,6 +101,7 @@ private:
         std::unique_ptr<RandomAccessFile> file;
     };
     static constexpr std::size_t opened_most = 32;
+    static constexpr std::uint64_t file_bytes_most = 1 << 30;
 
     [[nodiscard]] static std::unique_ptr<RandomAccessFile> opened(const std::string& path) {
         try {
@@ -128,6 +129,11 @@ private:
                 fmt::format("gx: {} is empty: expected an encoded image. Copy it "
                             "again, or leave it out with OnCorrupt::skip.",
                             to_string(where)));
+        if (file->bytes() > file_bytes_most)
+            throw CorruptRecord(
+                fmt::format("gx: {} has {} bytes: expected an encoded image of at most {}. Remove "
+                            "it, or leave it out with OnCorrupt::skip.",
+                            to_string(where), file->bytes(), file_bytes_most));
         const auto bytes = slot.room_for(file->bytes());
         expect_whole(*file, 0, file->read(0, bytes), bytes.size());
         return bytes;
