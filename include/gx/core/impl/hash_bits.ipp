@@ -2,6 +2,9 @@
 #pragma once
 
 #define XXH_INLINE_ALL
+#if defined(__AVX512F__) && !defined(XXH_VECTOR)
+#define XXH_VECTOR 2  // AVX2, no slower here: g++ 12 warns in its own header of AVX-512
+#endif
 #include <xxhash.h>  // XXH3_64bits
 
 #include <gx/core/hash_bits.hpp>  // hash_bits
