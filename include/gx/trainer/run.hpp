@@ -36,6 +36,7 @@ class FolderLock;
 
 namespace gx::detail::trainer {
 
+class CheckpointWriter;
 class StepGate;
 class Watchers;
 
@@ -123,6 +124,7 @@ struct Run {
     std::unique_ptr<Watchers> watchers{};  ///< the observers, on the root
     std::unique_ptr<StepGate> gate{};
     std::shared_ptr<const FolderLock> output{};  ///< held, by the process that writes there
+    std::unique_ptr<CheckpointWriter> writer{};  ///< of that process
     bool in_one_process = true;                  ///< with all ranks
     LossRow loss{};              ///< that has led to this world; its `ranks` 0: it is the first
     Nanoseconds restart_time{};  ///< that passed before it
@@ -154,7 +156,8 @@ GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanosec
 
 /// The newest of the checkpoints within epochs, which `all` has in the order of their steps, that
 /// is whole and newer than the epochs' that are; notes what is wrong with newer ones. One that
-/// could not be written, or is torn, costs no more than the steps since another.
+/// could not be written, or is torn, costs no more than the steps since another. Waits until all
+/// are written.
 GX_COLD [[nodiscard]] GX_DECL WrittenStep newest_whole(const Run& run,
                                                        const std::vector<WrittenStep>& all,
                                                        RunRecord& record);

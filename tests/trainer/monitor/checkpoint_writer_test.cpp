@@ -168,7 +168,8 @@ TEST(CheckpointWriter, AnErrorOfTheRunLosesNoneThatWaits) {
     for (int i = 0; i < 30; ++i) {
         const std::string one = "a" + std::to_string(i), two = "b" + std::to_string(i);
         {
-            gx::detail::trainer::CheckpointWriter writer(graph, 0, {});
+            gx::detail::trainer::CheckpointWriter writer(graph, 0);
+            writer.begin({});
             writer.write(c, {.file = folder.path / one, .step = 1});
             writer.write(c, {.file = folder.path / two, .step = 2});  // waits for the first
         }

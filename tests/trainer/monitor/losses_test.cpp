@@ -2,13 +2,17 @@
 // the run has begun for them or behind its end.
 #include <gx/trainer/monitor/metrics_file.hpp>
 
-#include <array>    // a line
-#include <cstdio>   // lines of progress
-#include <map>      // how often
-#include <sstream>  // lines
-#include <string>   // events
-#include <vector>   // events
+#include <algorithm>   // any_of
+#include <array>       // a line
+#include <cstdio>      // lines of progress
+#include <filesystem>  // checkpoints
+#include <map>         // how often
+#include <set>         // files
+#include <sstream>     // lines
+#include <string>      // events
+#include <vector>      // events
 
+#include <fmt/core.h>  // traces
 #include <gtest/gtest.h>
 
 #include <gx/io/json_value.hpp>                   // read_json
@@ -91,6 +95,7 @@ TEST(ObserversOfALoss, SeeEachStepAndEpochOfTheRecordOnce) {
                             EXPECT_EQ(event.at("training_seconds").number(), row.seconds);
                         }
                         EXPECT_EQ(event.at("rate").number(), row.rate);
+                        EXPECT_GT(event.at("seconds").number(), 0) << "step " << at;
                     } else if (name == "epoch") {
                         const auto at = event.at("epoch").integer();
                         ++epochs[at];
@@ -116,10 +121,95 @@ TEST(ObserversOfALoss, SeeEachStepAndEpochOfTheRecordOnce) {
                     }
                 }
                 EXPECT_EQ(done, total) << "the last line is of the end";
+                EXPECT_GT(total, 0);
                 std::fclose(text);
             }
     EXPECT_GT(losses, 100);
     EXPECT_GT(ends_again, 0) << "one goes back to the end of an epoch";
+}
+
+/// A file is told of when it is there, though ranks are lost while it is written: its line, too.
+TEST(ObserversOfALoss, AreToldOfEveryCheckpointThatIsOnDisk) {
+    struct Written : gx::Observer {
+        std::set<std::string> files{}, at_loss{};
+        void ranks_lost(const gx::RanksLost&) override { at_loss = files; }
+        void checkpoint_written(const gx::CheckpointWritten& c) override {
+            files.insert(c.file.filename().string());
+        }
+    };
+    for (const auto recovery : {gx::Recovery::survivors, gx::Recovery::checkpoint})
+        for (const int rank : {0, 2})
+            for (const int step : {3, 5, 6, 9}) {
+                SCOPED_TRACE(
+                    fmt::format("recovery {}, rank {} dies in step {}", int(recovery), rank, step));
+                const Folder folder;
+                Written written;
+                gx::MetricsFile file(folder / "metrics.jsonl");
+                gx::sim::Cluster<gx::reference::Device> world(
+                    gx::sim::ethernet_10g(4),
+                    {.deadline = std::chrono::seconds(1),
+                     .faults = gx::sim::FaultList{
+                         gx::sim::DeadInCollective{.rank = rank, .step = step, .bucket = 0}}});
+                Survives::Options o{.batch = 2,
+                                    .epochs = 3,
+                                    .seed = 7,
+                                    .output = folder.path,
+                                    .observers = {&written, &file}};
+                o.survival.recovery = recovery;
+                if (recovery == gx::Recovery::checkpoint) o.checkpoints.every_steps = 2;
+                EXPECT_EQ(Survives(o).train(world, images(37)).losses.size(), 1u);
+                std::set<std::string> on_disk, lines;
+                for (const auto& one : std::filesystem::directory_iterator(folder.path))
+                    if (one.path().extension() == ".safetensors")
+                        on_disk.insert(one.path().filename().string());
+                std::istringstream text(read_text(folder / "metrics.jsonl"));
+                for (std::string line; std::getline(text, line);) {
+                    const gx::JsonValue event = gx::read_json(line);
+                    if (event.at("event").string() == "checkpoint")
+                        lines.insert(
+                            std::filesystem::path(event.at("file").string()).filename().string());
+                }
+                EXPECT_GE(on_disk.size(), 3u);
+                EXPECT_EQ(written.files, on_disk);
+                EXPECT_EQ(written.at_loss.contains("epoch-0001.safetensors"), step >= 5);
+                EXPECT_EQ(lines, on_disk);
+            }
+}
+/// What could not be written ends the run, as it does without a loss, or is a warning.
+TEST(CheckpointsOfALoss, ThatCannotBeWrittenAreTold) {
+    for (const bool stops : {false, true}) {
+        SCOPED_TRACE(stops);
+        const Folder folder;
+        struct Blocks : gx::Observer {  // the file of the second epoch
+            std::filesystem::path folder{};
+            void step_done(const gx::StepDone& s) override {
+                if (s.step == 8)
+                    std::filesystem::create_directories(folder / "epoch-0002.safetensors/in_it");
+            }
+        } blocks;
+        blocks.folder = folder.path;
+        gx::sim::Cluster<gx::reference::Device> world(
+            gx::sim::ethernet_10g(4),
+            {.deadline = std::chrono::seconds(1),
+             .faults = gx::sim::FaultList{gx::sim::DeadInCollective{.rank = 0, .step = 10}}});
+        Survives::Options o{.batch = 2,
+                            .epochs = 3,
+                            .seed = 7,
+                            .output = folder.path,
+                            .checkpoints = {.stop_on_failure = stops},
+                            .observers = {&blocks}};
+        std::vector<std::string> warnings;
+        const std::string error =
+            error_of([&] { warnings = Survives(o).train(world, images(37)).warnings; });
+        if (stops) {
+            EXPECT_TRUE(holds(error, "epoch-0002.safetensors"));
+        } else {
+            const bool told = std::ranges::any_of(warnings, [](const std::string& warning) {
+                return holds(warning, "checkpoint after step 10", "epoch-0002.safetensors");
+            });
+            EXPECT_TRUE(told) << error;
+        }
+    }
 }
 
 // ---- Beginnings and ends ------------------------------------------------------------

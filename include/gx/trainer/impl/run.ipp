@@ -8,14 +8,15 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/cold.hpp>                  // GX_COLD
-#include <gx/core/error.hpp>                 // Error
-#include <gx/core/hash_bits.hpp>             // hash_bits
-#include <gx/io/folder_lock.hpp>             // FolderLock
-#include <gx/io/json_value.hpp>              // read_json
-#include <gx/trainer/monitor/step_gate.hpp>  // StepGate
-#include <gx/trainer/monitor/watchers.hpp>   // Watchers
-#include <gx/trainer/rank/accounts.hpp>      // Accounts
+#include <gx/core/cold.hpp>                          // GX_COLD
+#include <gx/core/error.hpp>                         // Error
+#include <gx/core/hash_bits.hpp>                     // hash_bits
+#include <gx/io/folder_lock.hpp>                     // FolderLock
+#include <gx/io/json_value.hpp>                      // read_json
+#include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
+#include <gx/trainer/monitor/step_gate.hpp>          // StepGate
+#include <gx/trainer/monitor/watchers.hpp>           // Watchers
+#include <gx/trainer/rank/accounts.hpp>              // Accounts
 #include <gx/trainer/run.hpp>
 #include <gx/trainer/safetensors.hpp>  // read_safetensors_metadata
 
@@ -243,6 +244,8 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     run.price = world.info.price;
     run.watchers = std::make_unique<Watchers>(o.observers, o.progress, o.writes);
     run.gate = std::make_unique<StepGate>(o.stop, o.checkpoints.every_minutes);
+    if (o.writes && !o.output.empty())
+        run.writer = std::make_unique<CheckpointWriter>(run.graph(), o.checkpoints.keep);
     run.in_one_process = world.in_one_process;
     if (!o.output.empty() || !o.resume.empty()) {
         run.data_hash = data_hash(data.train);
@@ -419,6 +422,7 @@ GX_COLD GX_DECL void add_errors(const Return& found, RunRecord& record) {
 
 GX_DECL WrittenStep newest_whole(const Run& run, const std::vector<WrittenStep>& all,
                                  RunRecord& record) {
+    if (run.writer) run.writer->finish();
     const auto flaw = [&](const Checkpoint& c) { return flaw_of(run, c); };
     const int epochs = static_cast<int>(std::ssize(record.epochs));
     const auto search = [&](bool since_the_last_epoch) -> WrittenStep {

@@ -40,7 +40,8 @@ struct KeptCheckpoint {
 [[nodiscard]] GX_COLD GX_DECL std::vector<KeptCheckpoint> checkpoints_of(
     const std::filesystem::path& folder, std::int64_t step, const RunRecord& record, bool tested);
 
-/// Writes checkpoints, one after the other, on a thread of its own.
+/// Writes the checkpoints of a run, of all its worlds, one after the other, on a thread of its own:
+/// from the first on, so that a process may fork before.
 ///
 /// Errors: of a file that can't be written: a sentence in take_news(). What was there before, and
 ///         all other checkpoints, stay as they are.
@@ -49,14 +50,16 @@ struct KeptCheckpoint {
 ///         write(), which waits while another one does.
 class CheckpointWriter {
 public:
-    /// `before`: of earlier parts of the run. `keep`: as CheckpointOptions has it.
-    GX_COLD GX_DECL CheckpointWriter(const Graph& graph, int keep,
-                                     std::vector<KeptCheckpoint> before);
+    /// `keep`: as CheckpointOptions has it.
+    GX_COLD GX_DECL CheckpointWriter(const Graph& graph, int keep);
     CheckpointWriter(const CheckpointWriter&) = delete;
     CheckpointWriter& operator=(const CheckpointWriter&) = delete;
     /// Waits until all are written.
     GX_COLD GX_DECL ~CheckpointWriter();
 
+    [[nodiscard]] bool has_begun() const { return thread_.joinable(); }
+    /// Before the first. `before`: of earlier parts of the run.
+    GX_COLD GX_DECL void begin(std::vector<KeptCheckpoint> before);
     GX_COLD GX_DECL void write(Checkpoint checkpoint, KeptCheckpoint as);
     /// Waits until all are written.
     GX_COLD GX_DECL void finish();
@@ -79,7 +82,7 @@ private:
 
     const Graph* graph_;
     int keep_;
-    std::vector<KeptCheckpoint> kept_;  ///< of the writer's thread
+    std::vector<KeptCheckpoint> kept_{};  ///< of the writer's thread, once it has begun
     std::mutex mutex_{};
     std::condition_variable changed_{};
     std::optional<Job> next_{};

@@ -47,7 +47,8 @@ public:
 private:
     void begin(std::string_view event, std::int64_t step);
     void end();
-    /// Drops the lines of steps from `step` and of epochs from `epoch` on, and a torn one.
+    /// Drops the lines of steps from `step` and of epochs from `epoch` on, and a torn one; keeps
+    /// those of checkpoints until `step`, which stay valid.
     void cut_at(std::int64_t step, int epoch);
 
     std::filesystem::path path_;

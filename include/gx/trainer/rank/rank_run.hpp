@@ -27,9 +27,6 @@
 
 namespace gx::detail::trainer {
 
-class CheckpointWriter;
-struct KeptCheckpoint;
-
 /// The part of RankTraining that no policy specialises: place in the run, learning rate, accounts,
 /// metrics, record, control messages and errors.
 class RankRun {
@@ -107,8 +104,6 @@ protected:
     GX_COLD GX_DECL void write_record();
     /// A checkpoint without the state of the policies.
     GX_COLD [[nodiscard]] GX_DECL Checkpoint checkpoint(int epochs_done) const;
-    /// Those of its own that a run has written before this world.
-    [[nodiscard]] GX_COLD GX_DECL std::vector<KeptCheckpoint> earlier_checkpoints() const;
     GX_COLD GX_DECL void write(Checkpoint& c);
     /// On devices, in a run that goes back to checkpoints: all wait until rank 0 has copied one to
     /// its writer. The loss of a rank in a later step, which may stop copies, does not cost it.
@@ -119,9 +114,6 @@ protected:
     GX_COLD GX_DECL void warn_of_checkpoint(std::int64_t step, const std::string& error);
     /// At the end of the run: all are on disk.
     GX_COLD GX_DECL void finish_writing();
-    /// After a lost rank: what could not be written is a warning, whatever stop_on_failure says, as
-    /// the run may go on from another checkpoint. Observers are not told of the others.
-    GX_COLD GX_DECL void finish_writing_at_loss();
     /// What is to be done behind the step that was made; the same on all ranks.
     [[nodiscard]] GX_DECL Ask asked();
     /// The same, with what was due before: a checkpoint is not where this was the `last` step of
@@ -172,7 +164,6 @@ protected:
     std::int64_t resumed_at_ = 0;     ///< step of the checkpoint
     std::int64_t shift_ = 0;          ///< steps done minus the schedule's step
     std::uint64_t weights_hash_ = 0;
-    std::unique_ptr<CheckpointWriter> writer_{};  ///< on rank 0, once it has written
     Ask due_ = Ask::nothing;
     std::vector<Ask> asks_{};      ///< of all ranks, where they are in several processes
     std::int64_t world_step_ = 0;  ///< at which the run has last begun without gradients in flight

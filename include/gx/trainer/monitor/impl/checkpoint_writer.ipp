@@ -8,6 +8,7 @@
 #include <system_error>  // error_code
 #include <utility>       // move
 
+#include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/trainer/monitor/checkpoint_writer.hpp>
 
 namespace gx::detail::trainer {
@@ -55,11 +56,11 @@ GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& 
     return out;
 }
 
-GX_DECL CheckpointWriter::CheckpointWriter(const Graph& graph, int keep,
-                                           std::vector<KeptCheckpoint> before)
-    : graph_(&graph), keep_(keep), kept_(std::move(before)), thread_([this] { work(); }) {}
+GX_DECL CheckpointWriter::CheckpointWriter(const Graph& graph, int keep)
+    : graph_(&graph), keep_(keep) {}
 
 GX_DECL CheckpointWriter::~CheckpointWriter() {
+    if (!has_begun()) return;
     {
         const std::scoped_lock lock(mutex_);
         ends_ = true;
@@ -68,7 +69,13 @@ GX_DECL CheckpointWriter::~CheckpointWriter() {
     thread_.join();
 }
 
+GX_DECL void CheckpointWriter::begin(std::vector<KeptCheckpoint> before) {
+    kept_ = std::move(before);
+    thread_ = std::thread([this] { work(); });
+}
+
 GX_DECL void CheckpointWriter::write(Checkpoint checkpoint, KeptCheckpoint as) {
+    GX_EXPECT(has_begun(), "the writer's thread takes what is written");
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !next_; });
     next_.emplace(std::move(checkpoint), std::move(as));

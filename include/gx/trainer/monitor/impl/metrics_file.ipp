@@ -55,6 +55,17 @@ GX_DECL bool is_later(const std::string& line, std::int64_t step, int epoch) {
     }
 }
 
+/// Of a checkpoint after at most `step` steps: it stays valid, though it was written beside later
+/// ones, and its line comes among theirs.
+GX_DECL bool is_of_checkpoint(const std::string& line, std::int64_t step) {
+    try {
+        const JsonValue event = read_json(line);
+        return event.at("event").string() == "checkpoint" && event.at("step").integer() <= step;
+    } catch (const JsonError&) {
+        return false;
+    }
+}
+
 }  // namespace detail::metrics_file
 
 GX_DECL void MetricsFile::begin(std::string_view event, std::int64_t step) {
@@ -69,12 +80,16 @@ GX_DECL void MetricsFile::end() {
 
 GX_DECL void MetricsFile::cut_at(std::int64_t step, int epoch) {
     std::uint64_t kept = 0;
+    std::string checkpoints;
+    bool later = false;
     std::ifstream in(path_, std::ios::binary);
     for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no end of line
-        if (detail::metrics_file::is_later(line, step, epoch)) break;
-        kept += line.size() + 1;
+        later = later || detail::metrics_file::is_later(line, step, epoch);
+        if (!later) kept += line.size() + 1;
+        else if (detail::metrics_file::is_of_checkpoint(line, step)) checkpoints += line + "\n";
     }
     file_->cut(kept);
+    if (!checkpoints.empty()) file_->append(checkpoints);
 }
 
 GX_DECL void MetricsFile::run_begins(const RunStart& run) {

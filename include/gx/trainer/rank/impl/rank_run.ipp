@@ -206,13 +206,14 @@ GX_DECL void RankRun::report_unseen(const EpochMetrics& epoch) {
     for (std::size_t i = 0; i < epoch.rows.size(); ++i) {
         const StepRow& row = epoch.rows[i];
         if (row.step < watchers_->next_step()) continue;
-        const double begin = i > 0 ? epoch.rows[i - 1].seconds : row.seconds;
+        const double begin =
+            i > 0 ? epoch.rows[i - 1].seconds : accounts_.over_all_parts(epoch.begin_seconds);
         watchers_->step_done({.step = row.step,
                               .epoch = epoch.epoch,
                               .epochs = o_.epochs,
                               .schedule_step = schedule_step(row.step + 1),
                               .training_seconds = row.seconds,
-                              .seconds = row.seconds - begin,
+                              .seconds = begin <= row.seconds ? row.seconds - begin : 0,
                               .loss_of_rank = epoch.loss(std::int64_t(i)),
                               .rate = row.rate,
                               .loss_scale = row.loss_scale,
@@ -366,24 +367,6 @@ GX_DECL Checkpoint RankRun::checkpoint(int epochs_done) const {
     return c;
 }
 
-GX_DECL std::vector<KeptCheckpoint> RankRun::earlier_checkpoints() const {
-    std::vector<KeptCheckpoint> out;
-    std::int64_t step = 0;  // that `out` reaches to
-    if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output)) {
-        step = run_.resume->step;
-        out = checkpoints_of(o_.output, step, record_, o_.evaluate);
-    }
-    if (run_.loss.ranks == 0 || run_.composition.goes_back) return out;
-    for (const EpochRow& row : record_.epochs) {
-        if (row.step <= step || row.step >= step_) continue;
-        KeptCheckpoint one{.file = o_.output / checkpoint_name(row.epoch + 1), .step = row.step};
-        if (o_.evaluate) one.test_accuracy_pct = row.test_accuracy_pct;
-        std::error_code unknown;
-        if (std::filesystem::exists(one.file, unknown)) out.push_back(std::move(one));
-    }
-    return out;
-}
-
 GX_DECL void RankRun::write(Checkpoint& c) {
     c.reducer = std::move(reducer_state_);
     c.within = std::exchange(within_, {});
@@ -396,13 +379,16 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     c.record = rows_to_keep(record_, metrics_.rows);
     const std::filesystem::path file =
         o_.output / (c.is_within() ? step_checkpoint_name(c.step) : checkpoint_name(c.epoch));
-    if (!writer_)
-        writer_ = std::make_unique<CheckpointWriter>(run_.graph(), o_.checkpoints.keep,
-                                                     earlier_checkpoints());
+    if (!run_.writer->has_begun()) {
+        std::vector<KeptCheckpoint> before;
+        if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output))
+            before = checkpoints_of(o_.output, run_.resume->step, record_, o_.evaluate);
+        run_.writer->begin(std::move(before));
+    }
     KeptCheckpoint as{.file = file, .step = c.step};
     if (!c.is_within() && o_.evaluate)
         as.test_accuracy_pct = record_.epochs.back().test_accuracy_pct;
-    writer_->write(std::move(c), std::move(as));
+    run_.writer->write(std::move(c), std::move(as));
     report_written();
 }
 
@@ -413,10 +399,10 @@ GX_DECL void RankRun::wait_until_saved() {
 }
 
 GX_DECL void RankRun::report_written() {
-    if (writer_ && writer_->has_news()) take_news();
+    if (rank() == 0 && run_.writer && run_.writer->has_news()) take_news();
 }
 GX_DECL void RankRun::take_news() {
-    for (const CheckpointWriter::News& news : writer_->take_news()) {
+    for (const CheckpointWriter::News& news : run_.writer->take_news()) {
         if (news.error.empty()) {
             if (run_.gate) run_.gate->written(news.file);
             if (watchers_) watchers_->checkpoint_written({news.file, news.step});
@@ -432,18 +418,9 @@ GX_DECL void RankRun::warn_of_checkpoint(std::int64_t step, const std::string& e
 }
 
 GX_DECL void RankRun::finish_writing() {
-    if (!writer_) return;
-    writer_->finish();
+    if (rank() != 0 || !run_.writer) return;
+    run_.writer->finish();
     report_written();
-}
-
-GX_DECL void RankRun::finish_writing_at_loss() {
-    if (!writer_) return;
-    writer_->finish();
-    for (const CheckpointWriter::News& news : writer_->take_news()) {
-        if (!news.error.empty()) warn_of_checkpoint(news.step, news.error);
-        else if (run_.gate) run_.gate->written(news.file);
-    }
 }
 
 GX_DECL Ask RankRun::asked() {

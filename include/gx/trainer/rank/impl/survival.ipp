@@ -121,7 +121,6 @@ GX_COLD void GX_OF_RANK_TRAINING::leave(bool lost) {
     carried_.seconds = accounts_.seconds;
     carried_.dollars = accounts_.dollars();
     carried_.breakdown = accounts_.breakdown;
-    if (lost) finish_writing_at_loss();
 }
 
 GX_RANK_TRAINING
@@ -392,8 +391,9 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::add_loss(LossRow loss, std::int64_t step) {
     loss.step = step;
+    report_start();    // where no step was made before
+    report_written();  // what the world before it has left
     if (watchers_) {
-        report_start();  // where no step was made before
         watchers_->ranks_lost({.row = loss,
                                .first_epoch = first_epoch_,
                                .first_schedule_step = schedule_step(step),
