@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/loader/encoded_source.hpp>        // SkippedRecords
 #include <gx/loader/prefetch.hpp>              // Prefetched
 #include <gx/loader/record_file.hpp>           // RecordFile
 #include <gx/reducer/ring.hpp>                 // Ring
@@ -245,6 +246,32 @@ TEST(Sources, MayNotLeaveSamplesAsTheyWereInTheReadBefore) {
                           " has neither pixels nor values: correct the source"))
             << reads;
     }
+}
+/// Counts samples that were left out, as gx::Decoded does.
+struct Skipping : OddSource {
+    using OddSource::OddSource;
+    gx::SkippedRecords counted{};
+    [[nodiscard]] gx::SkippedRecords skipped() const { return counted; }
+};
+TEST(Sources, ThatLeaveSamplesOutAreAWarningOfTheRun) {
+    Skipping train(40), test(12);
+    const auto warnings = [&](bool evaluate) {
+        auto wall = threads(2);
+        const gx::RunRecord r =
+            Plain({.batch = 3, .evaluate = evaluate}).train(wall, gx::Sources{train, test});
+        std::string all;
+        for (const std::string& warning : r.warnings) all += warning + "\n";
+        return all;
+    };
+    EXPECT_FALSE(holds(warnings(true), "could not be decoded"));
+    train.counted.add("gx: 'a.jpg' is no image.");
+    train.counted.add("gx: 'b.jpg' is no image.");
+    test.counted.add("gx: 'c.jpg' is empty.");
+    EXPECT_TRUE(holds(warnings(true),
+                      "training set: 2 times a sample that was read could not be decoded, and "
+                      "another one took its place. The first: gx: 'a.jpg' is no image.",
+                      "test set: 1 time a sample", "The first: gx: 'c.jpg' is empty."));
+    EXPECT_FALSE(holds(warnings(false), "test set"));
 }
 TEST(Sources, MustOpen) {
     struct Closed : OddSource {

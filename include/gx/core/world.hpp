@@ -228,7 +228,8 @@ consteval bool explain_world() {
     static_assert(
         detail::world::HasRanks<W>,
         "gx: not a World: no 'int ranks() const', 'Placement placement() const' or a "
-        "nested 'Rank' that models RankContext. Fix: add them as gx/core/world.hpp says.");
+        "nested 'Rank' that models RankContext. Fix: add them as gx/core/world.hpp says; of a "
+        "cluster's description make a world first, as sim::Cluster<Device> world(spec).");
     static_assert(detail::world::RunsAFunction<W>,
                   "gx: not a World: no 'void run(FunctionRef<void(Rank&)>)'. "
                   "Fix: add it; it calls the function for every rank.");

@@ -59,6 +59,11 @@ public:
             hash = mix64(hash ^ std::bit_cast<std::uint64_t>(double{mix_.alpha}));
         return mix64(hash ^ seed_);
     }
+    [[nodiscard]] auto skipped() const
+        requires requires(const S& s) { s.skipped(); }
+    {
+        return source_.skipped();
+    }
     [[nodiscard]] std::string flaw() const {
         if (SourceRef(source_).mixes())
             return "its images are mixed already, and a loss takes two labels an image: mix the "

@@ -174,6 +174,11 @@ public:
     [[nodiscard]] std::uint64_t content() const {
         return source_ ? functions_->content(source_) : 0;
     }
+    /// Of samples that were left out since it was opened, because they could not be decoded, a
+    /// sentence; empty: none, or the source does not count them.
+    [[nodiscard]] std::string skipped() const {
+        return source_ ? functions_->skipped(source_) : std::string();
+    }
     /// The data set in memory that it refers to; nullptr: a source of another type.
     [[nodiscard]] const Dataset* dataset() const {
         return source_ && functions_->is_dataset ? static_cast<const Dataset*>(source_) : nullptr;
@@ -187,6 +192,7 @@ private:
         std::int64_t (*largest_class)(const void*);
         std::uint64_t (*content)(const void*);
         bool (*mixes)(const void*);
+        std::string (*skipped)(const void*);
         bool is_dataset;
         std::unique_ptr<SampleReader> (*open_at)(const void*, ImageShape);  // nullptr: not offered
         std::string (*flaw_at)(const void*, ImageShape);
@@ -220,6 +226,16 @@ private:
         else return gx::flaw(s.info());
     }
     template <class S>
+    static std::string skipped_of(const S& s) {
+        if constexpr (requires { s.skipped().first.at(0); }) {
+            if (const auto all = s.skipped(); all.count > 0)
+                return skipped_text(all.count, all.first.at(0));
+        }
+        return "";
+    }
+    GX_COLD [[nodiscard]] GX_DECL static std::string skipped_text(std::int64_t count,
+                                                                  const std::string& first);
+    template <class S>
     static constexpr Functions functions_of{
         [](const void* s) { return static_cast<const S*>(s)->info(); },
         [](const void* s) { return static_cast<const S*>(s)->open(); },
@@ -239,6 +255,7 @@ private:
                 return static_cast<const S*>(s)->mixes();
             else return false;
         },
+        [](const void* s) { return skipped_of(*static_cast<const S*>(s)); },
         std::same_as<S, Dataset>,
         open_at_of<S>(),
         flaw_at_of<S>(),

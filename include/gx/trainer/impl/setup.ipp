@@ -388,6 +388,12 @@ GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bo
         r.warnings.push_back(fmt::format(
             "{} of {} steps were skipped, because averaged gradients had infinities or NaN.",
             r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step));
+    const auto warn_of_skipped = [&](const char* set, const SourceRef& source) {
+        if (const std::string skipped = source.skipped(); !skipped.empty())
+            r.warnings.push_back(fmt::format("{} set: {}", set, skipped));
+    };
+    warn_of_skipped("training", data.train);
+    if (evaluated) warn_of_skipped("test", data.test);
     if (evaluated) warn_of_chance(r, data.test);
 }
 

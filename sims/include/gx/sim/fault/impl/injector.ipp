@@ -281,7 +281,8 @@ GX_DECL std::vector<std::string> FaultInjector::unfired() const {
         if (!fired_[i])
             sentences.push_back(describe(faults_[i], i) + ": it had no effect before the run " +
                                 "ended at " + std::to_string(engine_.now().count()) +
-                                " ns: give an earlier time, or one at which it matters");
+                                " ns: give an earlier time, or one at which it matters, or set "
+                                "faults_must_fire of the cluster's options to false");
     return sentences;
 }
 
