@@ -141,8 +141,8 @@ TEST(ImageFolder, StopsAtALinkToNothingOrAPipeOrSkipsThem) {
     put(folder / "a/1.jpg", "a");
     put(folder / "a/b/1.jpg", "b");
     fs::create_symlink("1.jpg", folder / "a/3.jpg");
-    fs::create_symlink("nowhere", folder / "a/notes.txt");
     ASSERT_EQ(::mkfifo((folder / "a/pipe").c_str(), 0600), 0);
+    fs::create_symlink("pipe", folder / "a/to a pipe");
     EXPECT_EQ(ImageFolder(folder.path).info().count, 3) << "others are not named as images";
 
     fs::create_symlink("nowhere", folder / "a/2.jpg");
@@ -156,6 +156,33 @@ TEST(ImageFolder, StopsAtALinkToNothingOrAPipeOrSkipsThem) {
     EXPECT_TRUE(holds(skips.skipped().first.at(1), "a/b/2.jpg' is no regular file"));
     fs::remove(folder / "a/2.jpg");
     EXPECT_TRUE(holds(opening(folder.path), "a/b/2.jpg' is no regular file"));
+}
+TEST(ImageFolder, NamesLinksToNothingWithoutAnImagesEnding) {
+    const Folder folder;
+    put(folder / "a/1.jpg", "a");
+    fs::create_symlink("nowhere", folder / "a/more");
+    EXPECT_TRUE(holds(opening(folder.path), "a/more' is a symbolic link to nothing"));
+    fs::create_symlink("loop", folder / "a/loop");
+    const ImageFolder skips(folder.path, {{.on_corrupt = OnCorrupt::skip}, {".jpg"}});
+    EXPECT_THAT(names_of(skips), ElementsAre("a/1.jpg"));
+    EXPECT_EQ(skips.skipped().count, 2);
+    EXPECT_TRUE(holds(skips.skipped().first.at(0), "a/loop' is a symbolic link to nothing"));
+    EXPECT_TRUE(holds(skips.skipped().first.at(1), "a/more' is a symbolic link to nothing"));
+}
+TEST(ImageFolder, ALinkToNothingAmongClassesStopsSinceLabelsWouldShift) {
+    const ImageFolderOptions skip{{.on_corrupt = OnCorrupt::skip}, {".jpg"}};
+    for (const char* const target : {"nowhere", "ant"}) {  // in a loop
+        const Folder folder;
+        put(folder / "cat/1.jpg", "cat");
+        put(folder / "dog/1.jpg", "dog");
+        ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+        EXPECT_EQ(ImageFolder(folder.path, skip).info().classes, 2);
+        fs::create_symlink(target, folder / "ant");
+        for (const ImageFolderOptions& options : {ImageFolderOptions{}, skip})
+            EXPECT_TRUE(holds(opening(folder.path, options), folder.path.string(),
+                              "a symbolic link to nothing, 'ant'", "expected a class's folder",
+                              "Mend the link"));
+    }
 }
 TEST(ImageFolder, StopsAtAnEmptyFileOrSkipsIt) {
     const Folder folder;

@@ -24,9 +24,10 @@ struct ImageFolderOptions : EncodedOptions {
 ///         gives the same index, apart from endings that it takes besides (.ppm, .bmp, ...).
 ///         Symbolic links are followed.
 /// Errors: gx::Error for a folder without classes, classes without images (all are named), a folder
-///         that contains itself by a symbolic link, a number of class folders other than `classes`.
-///         A link to nothing, a pipe or a device under an image's name is a corrupt record, as an
-///         empty file is when it is read.
+///         that contains itself by a symbolic link, a number of class folders other than `classes`,
+///         a link to nothing among the class folders, with OnCorrupt::skip, too: without its class
+///         labels would shift. Within classes, a link to nothing of any name and a pipe or a device
+///         under an image's name are corrupt records, as an empty file is when it is read.
 /// Cost:   lists every folder, opens no image. 24 bytes a sample, and the name's length + 1.
 class ImageFolder : public EncodedFiles {
 public:

@@ -8,7 +8,7 @@
 #include <cerrno>        // errno
 #include <cstring>       // strerror
 #include <system_error>  // error_code
-#include <utility>       // exchange
+#include <utility>       // exchange, move
 
 #include <fmt/core.h>  // sentences
 
@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 struct Children {
     std::vector<std::string> folders{}, files{};  ///< names, sorted
-    std::vector<std::string> others{};            ///< pipes, sockets, devices, links to nothing
+    std::vector<std::string> links{};             ///< to nothing, or in a loop
+    std::vector<std::string> others{};            ///< pipes, sockets, devices
 };
 
 [[nodiscard]] inline Children children_of(const fs::path& folder) {
@@ -31,9 +32,10 @@ struct Children {
     for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end;
          at.increment(trouble)) {
         std::error_code dangling;  // a link to nothing is neither
-        (at->is_directory(dangling)      ? found.folders
-         : at->is_regular_file(dangling) ? found.files
-                                         : found.others)
+        (at->is_directory(dangling)                          ? found.folders
+         : at->is_regular_file(dangling)                     ? found.files
+         : at->is_symlink(dangling) && !at->exists(dangling) ? found.links
+                                                             : found.others)
             .push_back(at->path().filename().string());
     }
     if (trouble)
@@ -43,6 +45,7 @@ struct Children {
                         folder.string(), trouble.message()));
     std::ranges::sort(found.folders);
     std::ranges::sort(found.files);
+    std::ranges::sort(found.links);
     std::ranges::sort(found.others);
     return found;
 }
@@ -54,7 +57,8 @@ public:
         : root_(std::move(root)), endings_(endings) {}
 
     /// In the order of Python's sorted(os.walk(root)): by the paths of folders, then by names.
-    /// `no_file` gets the path of each that is named as an image, and holds none.
+    /// no_file(path, what it is) for each link to nothing, which may have been a folder of images,
+    /// and each pipe, socket and device that is named as an image.
     [[nodiscard]] std::vector<std::string> files(auto no_file) {
         enter("");
         std::ranges::sort(folders_, {}, &Folder::path);
@@ -62,8 +66,11 @@ public:
         for (const Folder& f : folders_) {
             for (const std::string& name : f.here.files)
                 if (is_image(name)) all.push_back(f.path.empty() ? name : f.path + "/" + name);
+            for (const std::string& name : f.here.links)
+                no_file(root_ / f.path / name, "a symbolic link to nothing");
             for (const std::string& name : f.here.others)
-                if (is_image(name)) no_file(root_ / f.path / name);
+                if (is_image(name))
+                    no_file(root_ / f.path / name, "no regular file, as pipes and devices are");
         }
         return all;
     }
@@ -113,11 +120,17 @@ private:
     if (index.options.name.empty())  // a path may end in a slash
         index.options.name =
             (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-    index.info.class_names = children_of(folder).folders;
+    Children here = children_of(folder);
+    index.info.class_names = std::move(here.folders);
     const auto& names = index.info.class_names;
     const auto wrong = [&](const std::string& what) {
         throw Error(fmt::format("gx: image folder '{}' {}", folder.string(), what));
     };
+    if (!here.links.empty())  // without a class of this name, the labels behind it would shift
+        wrong(
+            fmt::format("has a symbolic link to nothing, '{}': expected a class's folder behind "
+                        "it. Mend the link, or remove it if it stands for no class.",
+                        here.links.front()));
     if (names.empty())
         wrong(
             "has no folder in it: expected one for each class, with its images. Give the folder "
@@ -127,14 +140,11 @@ private:
             fmt::format("has {} folders: expected one for each of {} classes. Add or remove "
                         "folders, or correct the number of classes.",
                         names.size(), options.classes));
-    const auto no_file = [&](const fs::path& path) {
-        std::error_code unknown;
-        const bool nothing = !fs::exists(path, unknown);
-        index.skip(encoded::CorruptRecord(fmt::format(
-            "gx: '{}' is {}: expected an image file. Remove it, or leave it out with "
-            "OnCorrupt::skip.",
-            path.string(),
-            nothing ? "a symbolic link to nothing" : "no regular file, as pipes and devices are")));
+    const auto no_file = [&](const fs::path& path, const char* what) {
+        index.skip(encoded::CorruptRecord(
+            fmt::format("gx: '{}' is {}: expected an image file. Remove it, or leave it out with "
+                        "OnCorrupt::skip.",
+                        path.string(), what)));
     };
     std::string without;
     int count_without = 0;
