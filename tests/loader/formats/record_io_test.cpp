@@ -184,6 +184,18 @@ TEST_F(BadRecordIo, AnIndexThatPointsPastTheFile) {
     write_text(folder / "a.idx", "0\t-1\n");
     EXPECT_TRUE(holds(opening(good + good), "a.idx', line 1", "'-1' is not a number"));
 }
+TEST_F(BadRecordIo, AnIndexThatPointsTwiceToTheSameBytes) {
+    write_text(folder / "a.idx", "0\t36\n1\t72\n2\t36\n");  // for byte 0: that record is hidden
+    for (const OnCorrupt on_corrupt : {OnCorrupt::stop, OnCorrupt::skip})
+        EXPECT_TRUE(holds(opening(good + good + good, {{.on_corrupt = on_corrupt}, {}}),
+                          "a.idx', line 3: offset '36' is that of line 1", "each offset once"));
+    std::string bytes = good + good + good;
+    bytes[4] = 28 + 36;  // its length covers the second
+    write_text(folder / "a.idx", "0\t72\n1\t36\n2\t0\n");
+    EXPECT_TRUE(holds(opening(bytes), "a.rec', record at byte 0: it ends at byte 72",
+                      "a.idx' has another record from byte 36 on"));
+    EXPECT_THAT(skipping(bytes, 1), ElementsAre(StoredSample{"good", 2}, StoredSample{"good", 2}));
+}
 TEST_F(BadRecordIo, AListThatDoesNotFit) {
     const RecordIoOptions listed{{}, {folder / "a.lst"}};
     write_text(folder / "a.lst", "1\t0\tx.jpg\n");

@@ -1,6 +1,7 @@
 // Records, indices and lists of RecordIO.
 #pragma once
 
+#include <algorithm>      // sort, upper_bound
 #include <array>          // the first bytes of a record
 #include <bit>            // bit_cast
 #include <charconv>       // from_chars
@@ -184,30 +185,40 @@ template <class T>
                                 path.string(), line, text));
     return x;
 }
+/// `column`: key or offset.
 [[noreturn]] inline void duplicate(const std::filesystem::path& path, std::int64_t line,
-                                   std::string_view key, std::int64_t before) {
+                                   const char* column, const auto& found, std::int64_t before) {
     throw Error(
-        fmt::format("gx: '{}', line {}: key '{}' is that of line {}: expected each key "
+        fmt::format("gx: '{0}', line {1}: {2} '{3}' is that of line {4}: expected each {2} "
                     "once. Write the file again.",
-                    path.string(), line, key, before));
+                    path.string(), line, column, found, before));
 }
 
-[[nodiscard]] inline std::vector<std::uint64_t> offsets_of(const std::filesystem::path& idx,
-                                                           const std::filesystem::path& rec,
-                                                           std::uint64_t rec_bytes) {
-    std::vector<std::uint64_t> offsets;
+/// Where the records of a file begin, as its .idx has it.
+struct Offsets {
+    std::vector<std::uint64_t> listed{}, sorted{};
+};
+[[nodiscard]] inline Offsets offsets_of(const std::filesystem::path& idx,
+                                        const std::filesystem::path& rec, std::uint64_t rec_bytes) {
+    Offsets offsets;
     std::unordered_map<std::string, std::int64_t> lines;
+    std::unordered_map<std::uint64_t, std::int64_t> lines_of_offsets;
     for_each_line(idx, 2, [&](const auto& columns, std::int64_t line) {
         const auto [before, fresh] = lines.emplace(columns[0], line);
-        if (!fresh) duplicate(idx, line, columns[0], before->second);
-        offsets.push_back(number_of<std::uint64_t>(columns[1], idx, line));
-        if (offsets.back() >= rec_bytes)
+        if (!fresh) duplicate(idx, line, "key", columns[0], before->second);
+        const auto at = number_of<std::uint64_t>(columns[1], idx, line);
+        if (at >= rec_bytes)
             throw Error(
                 fmt::format("gx: '{}', line {}: byte {} lies past the end of '{}', which "
                             "has {} bytes. They are not of one data set: copy both again, "
                             "or remove the .idx file, and records are found without it.",
-                            idx.string(), line, offsets.back(), rec.string(), rec_bytes));
+                            idx.string(), line, at, rec.string(), rec_bytes));
+        const auto [same, is_new] = lines_of_offsets.emplace(at, line);
+        if (!is_new) duplicate(idx, line, "offset", at, same->second);
+        offsets.listed.push_back(at);
     });
+    offsets.sorted = offsets.listed;
+    std::ranges::sort(offsets.sorted);
     return offsets;
 }
 
@@ -223,10 +234,14 @@ using List = std::unordered_map<std::uint64_t, Listed>;
         for_each_line(path, 3, [&](const auto& columns, std::int64_t line) {
             const auto id = number_of<std::uint64_t>(columns[0], path, line);
             const auto [before, fresh] = lines.emplace(id, line);
-            if (!fresh) duplicate(path, line, columns[0], before->second);
+            if (!fresh) duplicate(path, line, "key", columns[0], before->second);
             list[id] = {number_of<double>(columns[1], path, line), std::string(columns[2])};
         });
     return list;
+}
+
+[[nodiscard]] inline std::filesystem::path beside(std::filesystem::path rec, const char* ending) {
+    return rec.replace_extension(ending);
 }
 
 class Indexing {
@@ -236,23 +251,32 @@ public:
 
     void operator()(Index& index, std::uint32_t file, Scanner& scanner) const {
         const std::filesystem::path rec = index.files[file];
-        std::filesystem::path idx = rec;
-        idx.replace_extension(".idx");
+        const std::filesystem::path idx = beside(rec, ".idx");
         std::error_code hidden;
         if (std::filesystem::exists(idx, hidden)) {
-            for (const std::uint64_t at : offsets_of(idx, rec, scanner.bytes()))
-                (void)add(index, file, scanner, at);
+            const auto [listed, sorted] = offsets_of(idx, rec, scanner.bytes());
+            for (const std::uint64_t at : listed) {
+                const auto next = std::ranges::upper_bound(sorted, at);
+                (void)add(index, file, scanner, at, next == sorted.end() ? UINT64_MAX : *next);
+            }
             return;
         }
         for (std::uint64_t at = 0; at < scanner.bytes();) at = add(index, file, scanner, at);
     }
 
 private:
-    /// Returns where the next record begins.
+    /// Returns where the next record begins. `listed_next`: where it does by the .idx.
     [[nodiscard]] std::uint64_t add(Index& index, std::uint32_t file, Scanner& scanner,
-                                    std::uint64_t at) const {
+                                    std::uint64_t at,
+                                    std::uint64_t listed_next = UINT64_MAX) const {
         try {
             const auto [end, header] = find_record(index, file, scanner, at);
+            if (end > listed_next)
+                index.corrupt(
+                    file, at,
+                    fmt::format("it ends at byte {}, and '{}' has another record from byte {} on: "
+                                "one of the two is wrong",
+                                end, beside(index.files[file], ".idx").string(), listed_next));
             const Listed* listed = nullptr;
             if (listed_) {
                 const auto found = list_.find(header.id);
@@ -275,10 +299,6 @@ private:
     List list_;
     bool listed_;
 };
-
-[[nodiscard]] inline std::filesystem::path beside(std::filesystem::path rec, const char* ending) {
-    return rec.replace_extension(ending);
-}
 
 /// Appends `data` as a record, in as many parts as it needs.
 inline void put_record(std::vector<std::uint8_t>& to, std::span<const std::uint8_t> data) {
