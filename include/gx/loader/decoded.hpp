@@ -1,6 +1,7 @@
 // Decoded<Source, Decoder>: an encoded source as a source of pixels, decoded by a pool of threads.
 #pragma once
 
+#include <bit>       // has_single_bit
 #include <concepts>  // same_as
 #include <cstdint>   // uint64_t
 #include <memory>    // shared_ptr
@@ -76,8 +77,9 @@ struct DecodedOptions {
 ///     Prefetched<InMemory<Flip>> loader(train, {.batch = 64, .pixels = true});
 ///
 /// Errors: gx::Error of the source, or of the decoder, for the first such sample of a read. With
-///         OnCorrupt::skip, a sample that can't be decoded is replaced by one behind it, so that
-///         all ranks keep their counts; gx::Error where a score of them can't be decoded either.
+///         OnCorrupt::skip, a sample that can't be decoded is replaced by the first that can of
+///         those 1, 2, 4, 8, ... and then 3, 5, 6, 7, 9, ... behind it, so that all ranks keep
+///         their counts; gx::Error where none of 100, or of all samples, can be decoded.
 /// Order:  samples, replacements too, depend on seed, epoch and their numbers: not on workers,
 ///         ranks or batches.
 /// Cost:   a reader has `workers` threads, as many readers of `S` and decoders, and the pixels of
@@ -221,18 +223,25 @@ private:
             std::unique_ptr<EncodedReader> reader;
             D decoder;
         };
+        static constexpr int tries_most = 100;  // of a sample and those in its place
 
-        /// Sample `index` or, where it is left out, the first that can be decoded of those 1, 2, 4,
-        /// ... behind it: a long row of corrupt ones is left with few tries.
+        /// Sample `index` or, where it is left out, one behind it: the doubled distances leave a
+        /// long row of corrupt samples with few tries, the others find a good one among many.
         [[nodiscard]] Sample decoded(std::uint32_t index, Worker& worker,
                                      std::span<std::uint8_t> to) const {
             if (const auto label = decode(index, worker, to, true))
                 return {to.data(), *label, shape_};
             int tried = 1;
-            for (std::uint64_t ahead = 1; ahead < count_; ahead *= 2, ++tried) {
+            const auto decode_behind = [&](std::uint64_t ahead) {
+                ++tried;
                 const auto other = static_cast<std::uint32_t>((index + ahead) % count_);
-                if (const auto label = decode(other, worker, to, false))
-                    return {to.data(), *label, shape_};
+                return decode(other, worker, to, false);
+            };
+            for (std::uint64_t ahead = 1; ahead < count_; ahead *= 2)
+                if (const auto label = decode_behind(ahead)) return {to.data(), *label, shape_};
+            for (std::uint64_t ahead = 3; ahead < count_ && tried < tries_most; ++ahead) {
+                if (std::has_single_bit(ahead)) continue;
+                if (const auto label = decode_behind(ahead)) return {to.data(), *label, shape_};
             }
             throw Error("gx: none of " + std::to_string(tried) +
                         " samples could be decoded: number " + std::to_string(index) +
