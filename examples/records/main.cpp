@@ -43,7 +43,7 @@ gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on
 
 /// A sentence of the library, with this program's option in place of the library's.
 std::string with_options(std::string sentence) {
-    constexpr std::string_view code = "with OnCorrupt::skip";
+    constexpr std::string_view code = gx::detail::encoded::skip_option;
     if (const auto at = sentence.find(code); at != sentence.npos)
         sentence.replace(at, code.size(), "with --skip-corrupt");
     return sentence;

@@ -141,6 +141,13 @@ TEST(DecodedSource, ShowsOneBehindASampleThatItSkips) {
     EXPECT_EQ(shown(read(*reader, {4})), "a0") << "alone, as among others";
     EXPECT_EQ(shown(read(*reader, {1, 4})), "b1a0");
 }
+TEST(DecodedSource, AnEmptyFileThatStopsNamesTheOptionOfTheSource) {
+    const Folder folder;
+    const Decoded source(folder_of(folder, {"a0"}), ByteDecoder{}, {.on_corrupt = OnCorrupt::skip});
+    EXPECT_TRUE(holds(error_of([&] { (void)read(*source.open(), {1}); }), "a/1001.jpg' is empty",
+                      "leave it out with on_corrupt = OnCorrupt::skip in the options of the source "
+                      "(EncodedOptions)."));
+}
 TEST(DecodedSource, LeavesALongRowOfCorruptSamplesBehindAndStopsWhereThereIsNoOther) {
     const Folder folder;
     const OnCorrupt skip = OnCorrupt::skip;

@@ -147,7 +147,7 @@ TEST(ImageFolder, StopsAtALinkToNothingOrAPipeOrSkipsThem) {
 
     fs::create_symlink("nowhere", folder / "a/2.jpg");
     EXPECT_TRUE(holds(opening(folder.path), "a/2.jpg' is a symbolic link to nothing",
-                      "expected an image file", "OnCorrupt::skip"));
+                      "expected an image file", "OnCorrupt::skip in the options of the source"));
     ASSERT_EQ(::mkfifo((folder / "a/b/2.jpg").c_str(), 0600), 0);
     const ImageFolder skips(folder.path, {{.on_corrupt = OnCorrupt::skip}, {".jpg"}});
     EXPECT_THAT(names_of(skips), ElementsAre("a/1.jpg", "a/3.jpg", "a/b/1.jpg"));

@@ -38,6 +38,10 @@ struct Record {
 };
 static_assert(sizeof(Record) == 24, "stated as the cost of every index");
 
+/// In sentences that advise it: Decoded has an option of the same name, which is of images.
+inline constexpr std::string_view skip_option =
+    "with on_corrupt = OnCorrupt::skip in the options of the source (EncodedOptions)";
+
 /// Corrupt data, which OnCorrupt::skip leaves out.
 class CorruptRecord : public Error {
 public:

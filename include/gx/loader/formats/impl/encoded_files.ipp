@@ -19,9 +19,9 @@ inline constexpr int classes_most = 1 << 20;
 GX_DECL void Index::corrupt(std::uint32_t file, std::uint64_t offset,
                             const std::string& what) const {
     const SamplePlace place{files[file], offset, false};
-    throw CorruptRecord(fmt::format(
-        "gx: {}: {}. Copy the file again, or leave corrupt records out with OnCorrupt::skip.",
-        to_string(place), what));
+    throw CorruptRecord(
+        fmt::format("gx: {}: {}. Copy the file again, or leave corrupt records out {}.",
+                    to_string(place), what, skip_option));
 }
 
 GX_DECL void Index::add(Record r, double stored_label, std::string_view name) {
@@ -127,13 +127,13 @@ private:
         if (file->bytes() == 0)
             throw CorruptRecord(
                 fmt::format("gx: {} is empty: expected an encoded image. Copy it "
-                            "again, or leave it out with OnCorrupt::skip.",
-                            to_string(where)));
+                            "again, or leave it out {}.",
+                            to_string(where), skip_option));
         if (file->bytes() > file_bytes_most)
             throw CorruptRecord(
                 fmt::format("gx: {} has {} bytes: expected an encoded image of at most {}. Remove "
-                            "it, or leave it out with OnCorrupt::skip.",
-                            to_string(where), file->bytes(), file_bytes_most));
+                            "it, or leave it out {}.",
+                            to_string(where), file->bytes(), file_bytes_most, skip_option));
         const auto bytes = slot.room_for(file->bytes());
         expect_whole(*file, 0, file->read(0, bytes), bytes.size());
         return bytes;

@@ -142,9 +142,8 @@ private:
                         names.size(), options.classes));
     const auto no_file = [&](const fs::path& path, const char* what) {
         index.skip(encoded::CorruptRecord(
-            fmt::format("gx: '{}' is {}: expected an image file. Remove it, or leave it out with "
-                        "OnCorrupt::skip.",
-                        path.string(), what)));
+            fmt::format("gx: '{}' is {}: expected an image file. Remove it, or leave it out {}.",
+                        path.string(), what, encoded::skip_option)));
     };
     std::string without;
     int count_without = 0;
