@@ -41,28 +41,31 @@ gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on
                             format);
 }
 
-/// A sentence of the library, with this program's option in place of the library's.
-std::string with_options(std::string sentence) {
+/// A sentence of the library, with this program's options in place of the library's.
+std::string with_options(std::string sentence, const Arguments& a) {
     constexpr std::string_view code = gx::detail::encoded::skip_option;
     if (const auto at = sentence.find(code); at != sentence.npos)
-        sentence.replace(at, code.size(), "with --skip-corrupt");
+        sentence.replace(at, code.size(),
+                         a.verify.empty() ? "with --skip-corrupt"
+                                          : "by packing the rest with --pack and --skip-corrupt");
     return sentence;
 }
 
 /// Prints and counts what was skipped.
-std::int64_t print_skipped(const gx::SkippedRecords& some) {
+std::int64_t print_skipped(const gx::SkippedRecords& some, const Arguments& a) {
     for (std::string_view sentence : some.first) {
         if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);
-        gx::print_error("gx_records: {}\n", gx::printable(with_options(std::string(sentence))));
+        gx::print_error("gx_records: {}\n", gx::printable(with_options(std::string(sentence), a)));
     }
     if (const auto more = some.count - std::ssize(some.first); more > 0)
         gx::print_error("gx_records: and {} more\n", more);
     return some.count;
 }
 /// The same, while the index was made, and then while samples were read.
-std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader) {
-    const std::int64_t of_index = print_skipped(source.skipped());
-    return of_index + print_skipped(reader.skipped());
+std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader,
+                           const Arguments& a) {
+    const std::int64_t of_index = print_skipped(source.skipped(), a);
+    return of_index + print_skipped(reader.skipped(), a);
 }
 
 void write_json(const Arguments& a, const gx::EncodedInfo& info, std::int64_t corrupt,
@@ -159,7 +162,7 @@ int pack(const Arguments& a) {
         files.push_back(a.output.string() + ".classes.txt");
         gx::write_file(files.back(), classes);
     }
-    const std::int64_t skipped = print_skipped(source, *reader);
+    const std::int64_t skipped = print_skipped(source, *reader, a);
     fmt::print("{} images of {} classes in {} shards, {} to {}; {} left out\n",
                info.count - reader->skipped().count, info.classes, a.shards, files.front().string(),
                shard_path(a, a.shards - 1).string(), skipped);
@@ -280,7 +283,7 @@ int verify(const Arguments& a) {
         reader->read({&i, 1}, {&sample, 1});
         bytes += sample.bytes.size();
     }
-    const std::int64_t corrupt = print_skipped(source, *reader);
+    const std::int64_t corrupt = print_skipped(source, *reader, a);
     fmt::print("{} images of {} classes, {} bytes; corrupt records: {}\n",
                source.info().count - reader->skipped().count, source.info().classes, bytes,
                corrupt);
@@ -297,7 +300,7 @@ int list(const Arguments& a) {
         fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", i, e.label, e.offset, e.bytes, gx::printable(e.file),
                    gx::printable(e.name));
     }
-    write_json(a, source.info(), print_skipped(source.skipped()), a.list);
+    write_json(a, source.info(), print_skipped(source.skipped(), a), a.list);
     return 0;
 }
 
@@ -346,7 +349,7 @@ int main(int argc, char** argv) {
         try {
             return !a.pack.empty() ? pack(a) : !a.verify.empty() ? verify(a) : list(a);
         } catch (const gx::Error& e) {
-            throw gx::Error(with_options(e.what()));
+            throw gx::Error(with_options(e.what(), a));
         }
     });
 }

@@ -229,6 +229,9 @@ def test(folder, draw):
     done = run("--verify", folder / "bad.tfrecord", status=1)
     expect("a corrupt record is named", "bad.tfrecord', record at byte 0" in done.stderr, True)
     expect("in words of this program", "OnCorrupt" in done.stderr or "gx: " in done.stderr, False)
+    expect("which has no such option beside --verify",
+           "leave corrupt records out by packing the rest with --pack and --skip-corrupt."
+           in done.stderr, True)
     done = run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
     expect("its option is named", "out with --skip-corrupt" in done.stderr, True)
     expect("nothing is left of it", list(folder.glob("x*")), [])
