@@ -142,12 +142,12 @@ protected:
         write_text(folder / "a.tar", bytes);
         return error_of([&] { const WebDataset source(folder / "a.tar", options); });
     }
-    std::vector<StoredSample> skipping(const std::string& bytes) {
+    std::vector<StoredSample> skipping(const std::string& bytes, std::int64_t skipped = 1) {
         write_text(folder / "a.tar", bytes);
         WebDatasetOptions options;
         options.on_corrupt = OnCorrupt::skip;
         const WebDataset source(folder / "a.tar", options);
-        EXPECT_EQ(source.skipped().count, 1);
+        EXPECT_EQ(source.skipped().count, skipped);
         return samples_of(source);
     }
     const Folder folder;
@@ -206,6 +206,26 @@ TEST_F(BadWebDataset, LinksInThePlaceOfMembers) {
                           member("a.cls", "1") + end),
                   "no error");
     }
+}
+TEST_F(BadWebDataset, LinksBetweenTheMembersOfASample) {
+    const auto link = [&](const char* name) { return member(name, "", '2', "x"); };
+    const std::string image = member("a.jpg", "x"), label = member("a.cls", "1");
+    const StoredSample a{"x", 1}, stored{"image", 2};
+    // Alone, or as many of several keys, they are of no sample.
+    for (const std::string& links : {link("z.jpg"), link("y.cls") + link("z.jpg") + link("y.jpg")})
+        EXPECT_THAT(skipping(image + links + label + good + end, 0), ElementsAre(a, stored));
+    EXPECT_THAT(skipping(image + link("a.txt") + label + good + end, 0), ElementsAre(a, stored));
+    // A sample of links is corrupt, and so is one with a link: neither takes the others with it.
+    EXPECT_THAT(skipping(image + link("z.jpg") + link("z.cls") + label + good + end, 1),
+                ElementsAre(a, stored));
+    EXPECT_THAT(skipping(image + label + link("z.jpg") + member("z.cls", "1") + good + end, 1),
+                ElementsAre(a, stored));
+    EXPECT_THAT(skipping(good + link("y.jpg") + link("z.jpg") + image + label + end, 0),
+                ElementsAre(stored, a));
+    EXPECT_THAT(skipping(good + image + link("z.jpg") + link("a.cls") + end, 1),
+                ElementsAre(stored));
+    EXPECT_TRUE(holds(opening(image + link("z.jpg") + member("z.cls", "1") + good + end),
+                      "record at byte 0", "sample 'a' has 1 images and 0 labels"));
 }
 TEST_F(BadWebDataset, WhatFollowsABlockOfZeros) {
     const std::string lost = good + std::string(512, '\0') + sample("next", "x", 0) + end;

@@ -24,11 +24,13 @@ struct WebDatasetOptions : EncodedOptions {
 /// Format: ustar, with GNU's and pax's long names and pax's sizes. The key of a member is its path
 ///         up to the first dot behind the last slash, the rest its ending. Neighbours of one key
 ///         are a sample: one image, one label, in any order, and other members, which are ignored,
-///         as are links, folders and members "__...__".
+///         as are folders, members "__...__" and links, but for those in place of an image or a
+///         label of a sample.
 /// Errors: corrupt records: a sample without an image or a label, with two, or with an empty image;
-///         a label that is no whole number; a key that the shard has had. A header of another
-///         checksum, a member that the file ends within, a file without its end of zeros: the rest
-///         of that file is left out. gx::Error for a file that is compressed.
+///         with a link in place of its image, its label or both, as tar has it for a file that it
+///         has packed before; a label that is no whole number; a key that the shard has had. A
+///         header of another checksum, a member that the file ends within, a file without its end
+///         of zeros: the rest of that file is left out. gx::Error for a file that is compressed.
 /// Cost:   a read of 16 KiB or less for each member to make the index, and the keys of one shard;
 ///         the index has 24 bytes a sample and its key's length + 1.
 /// Source: POSIX.1-2017, pax, "ustar Interchange Format"; GNU tar manual, "Basic Tar Format";

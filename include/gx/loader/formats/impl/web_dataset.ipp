@@ -218,10 +218,10 @@ public:
             for_each_member(index_, file_, scanner_,
                             [&](Member m, std::uint64_t at) { add(std::move(m), at); });
         } catch (const CorruptRecord&) {
-            finish_group();
+            finish_groups();
             throw;
         }
-        finish_group();
+        finish_groups();
     }
 
 private:
@@ -237,35 +237,50 @@ private:
         const bool is_image = !is_label && std::ranges::find(options_.image_endings, ending) !=
                                                options_.image_endings.end();
         if (is_link && !is_label && !is_image) return;
-        if (const std::string_view key(name.data(), dot); key != group_.key) {
-            finish_group();
-            group_ = {.key = std::string(key), .begin = at};
-        }
-        group_.is_of_links &= is_link;
-        if (is_link) group_.link = member;
+        Group& group = group_of(std::string_view(name.data(), dot), at, is_link);
+        group.is_of_links &= is_link;
+        if (is_link) group.link = member;
         if (is_label) {
-            ++group_.labels;
-            group_.label = std::move(member);
+            ++group.labels;
+            group.label = std::move(member);
         } else if (is_image) {
-            ++group_.images;
-            group_.image = std::move(member);
+            ++group.images;
+            group.image = std::move(member);
         }
     }
-    void finish_group() {
-        const bool stray = group_.is_of_links && (group_.images == 0 || group_.labels == 0);
-        if (group_.key.empty() || stray) {
-            group_ = {};
+    /// The group of a member, after those that it ends.
+    [[nodiscard]] Group& group_of(std::string_view key, std::uint64_t at, bool is_link) {
+        if (key == group_.key) return group_;
+        if (is_link && !group_.is_of_links) {
+            if (key == links_.key) return links_;
+            finish(links_);
+            return links_ = {.key = std::string(key), .begin = at};
+        }
+        finish(group_);
+        group_ = std::exchange(links_, {});
+        if (key == group_.key) return group_;
+        finish(group_);
+        return group_ = {.key = std::string(key), .begin = at};
+    }
+    void finish_groups() {
+        finish(group_);
+        finish(links_);
+    }
+    void finish(Group& group) {
+        const bool stray = group.is_of_links && (group.images == 0 || group.labels == 0);
+        if (group.key.empty() || stray) {
+            group = {};
             return;
         }
         try {
-            index_.at(file_, group_.begin, [&] { add_sample(); });
+            index_.at(file_, group.begin, [&] { add_sample(group); });
         } catch (const CorruptRecord& e) {
             index_.skip(e);
         }
-        group_ = {};
+        group = {};
     }
-    void add_sample() {
-        const auto& [key, begin, images, labels, image, label, link, is_of_links] = group_;
+    void add_sample(const Group& group) {
+        const auto& [key, begin, images, labels, image, label, link, is_of_links] = group;
         if (!link.name.empty())
             throw Flaw(
                 fmt::format("'{}' is a link to '{}': pack what it stands for, by 'tar "
@@ -306,6 +321,7 @@ private:
     Scanner& scanner_;
     const WebDatasetOptions& options_;
     Group group_{};
+    Group links_{};  // within or behind the members of group_, which a link does not end
     std::unordered_set<std::string> keys_{};
 };
 
