@@ -64,6 +64,7 @@ double time_named(std::string_view unit) {
 }
 /// Whether a unit of time is that of a step; seconds and less are, unless more is said.
 bool is_step(std::string_view unit, double seconds) {
+    if (has(unit, "/epoch") || has(unit, "per epoch")) return false;  // of 5004 iterations
     for (const char* word : {"iter", "step", "batch", "/it"})
         if (has(unit, word)) return true;
     for (const char* word : {"epoch", "train", "for", "total", "run", "job"})
@@ -90,18 +91,6 @@ bool is_short_rate(std::string_view unit, Measure& m) {
     m.tokens = first == "wps" || first == "tps";
     return m.tokens || first == "fps" || first == "ips" || first == "qps";
 }
-/// 1,000 of "k img/s" and "ktokens/s", a million of "M img/day"; else 1.
-double multiple(std::string_view written) {
-    const std::string unit = lower(written);
-    const std::string_view rest = std::string_view(unit).substr(1);
-    const bool apart = rest.starts_with(" ");
-    for (const char* word :
-         {"img", "image", "token", "word", "sample", "seq", "step", "iter", "batch"})
-        if (rest.substr(apart ? 1 : 0).starts_with(word))
-            return unit[0] == 'k' ? 1e3 : unit[0] == 'm' ? 1e6 : 1;
-    return 1;
-}
-
 /// Words of a text, in turn, without digits that they begin with.
 std::string_view next_word(std::string_view& rest) {
     const auto begin = rest.find_first_of("abcdefghijklmnopqrstuvwxyz");
@@ -119,10 +108,50 @@ bool is_step_word(std::string_view word) {
 }
 /// Whether a word is one of the examples that a step takes many of, or several.
 bool is_example_word(std::string_view word) {
+    if (word == "queries" || word == "patches") return true;
     if (word.ends_with("s")) word.remove_suffix(1);
-    for (const char* example : {"img", "image", "sample", "example", "seq", "sequence", "sentence",
-                                "token", "word", "frame", "record", "picture"})
+    for (const char* example :
+         {"img",      "image",   "sample", "example", "ex",    "seq",    "sequence",
+          "sentence", "tok",     "token",  "word",    "frame", "record", "picture",
+          "query",    "request", "patch",  "point",   "clip",  "video"})
         if (word == example) return true;
+    return false;
+}
+bool is_counted(std::string_view word) { return is_example_word(word) || is_step_word(word); }
+/// Whether a word has the letter of a multiple before what it counts: "kimg", "Mtok"; not "kit".
+bool has_multiple(std::string_view word) {
+    if (word.empty() || is_counted(word) || std::string_view("kmgbt").find(word[0]) == word.npos)
+        return false;
+    word.remove_prefix(1);
+    return is_counted(word) && word != "it" && word != "its";
+}
+/// Whether a word is a number of many: "thousand", "dozens".
+bool is_many(std::string_view word) {
+    for (const char* named :
+         {"hundred", "thousand", "million", "billion", "trillion", "kilo", "mega", "giga", "dozen"})
+        if (word.starts_with(named)) return true;
+    return word == "tens";
+}
+bool is_small_number(std::string_view word) {
+    for (const char* named : {"two", "three", "four", "five", "six", "seven", "eight", "nine",
+                              "ten", "twenty", "fifty", "few", "several"})
+        if (word == named) return true;
+    return false;
+}
+/// 1,000 of "k img/s" and "ktokens/s", a million of "M img/day"; else 1.
+double multiple(std::string_view what) {
+    std::string_view rest = what;
+    const std::string_view word = next_word(rest);
+    if (!what.starts_with(word) || (word.size() > 1 && !has_multiple(word))) return 1;
+    return word.starts_with("k") ? 1e3 : word.starts_with("m") ? 1e6 : 1;
+}
+/// Whether a rate counts tokens: also "tok" and "Mtok".
+bool counts_tokens(std::string_view unit, std::string_view what) {
+    if (has(unit, "token") || has(unit, "word")) return true;
+    for (std::string_view word = next_word(what); !word.empty(); word = next_word(what)) {
+        if (has_multiple(word)) word.remove_prefix(1);
+        if (word == "tok" || word == "toks") return true;
+    }
     return false;
 }
 /// Whether a time's "per ..." is of an example: "image", "1000 samples"; not "batch of 8 images".
@@ -141,55 +170,73 @@ bool is_of_steps(std::string_view per) {
     const std::string_view number = per.substr(0, per.find_first_not_of("0123456789.,^ "));
     std::string_view rest = per;
     std::string_view word = next_word(rest);
-    const bool named = word == "hundred" || word == "thousand" || word == "million" ||
-                       (word == "k" && !number.empty());
+    if (has_multiple(word)) return true;
+    const bool letter =
+        word == "k" || word == "m" || word == "g" || word == "b" || word == "bn" || word == "t";
+    const bool named = letter || is_many(word) || is_small_number(word);
     if (named) word = next_word(rest);
     if (!named && (number.empty() || number == "1" || number == "1 ")) return false;
-    return word.empty() || is_step_word(word) || is_example_word(word);
+    if (word == "of") word = next_word(rest);  // "thousands of steps"
+    if (word == "training" || word == "data") word = next_word(rest);
+    if (letter && number.empty() && word.empty()) return false;
+    return word.empty() || is_counted(word);
 }
 /// Errors: gx::Error for the time of one example or of several steps: that of one step needs their
 ///         number.
 void check_time(std::string_view unit, std::string_view written, const std::string& field) {
-    for (const std::string_view before : {"/", " per ", " for "}) {
-        const auto at = unit.find(before);
-        if (at == unit.npos) continue;
-        const std::string_view of = unit.substr(at + before.size());
+    const auto check = [&](std::string_view of, bool each) {
         if (is_of_steps(of))
             throw Error(field + "unit '" + std::string(written) +
                         "' is a time of several steps or examples: give that of one step, in "
                         "s/iteration, or a rate, in img/s");
-        if (before != " for " && is_of_example(of))
+        if (each && is_of_example(of))
             throw Error(field + "unit '" + std::string(written) +
                         "' is a time of one example: give a rate, in img/s, seq/s or tokens/s, or "
                         "the time of one step, in s/iteration");
-    }
+    };
+    for (const std::string_view before :
+         {"/", " per ", " for ", "(per ", "[per ", "(for ", "[for "})
+        if (const auto at = unit.find(before); at != unit.npos)
+            check(unit.substr(at + before.size()), !has(before, "for "));
+    // "ms (100 steps)"; not "s/step (8 images)", which says what a step holds
+    const auto at = unit.find_first_of("([");
+    if (at == unit.npos) return;
+    for (const char* word : {"iter", "step", "batch", "/it", "epoch"})
+        if (has(unit.substr(0, at), word)) return;
+    std::string_view of = unit.substr(at + 1);
+    for (const std::string_view sum : {"total of ", "sum of "})
+        if (of.starts_with(sum)) of.remove_prefix(sum.size());
+    check(of, false);
 }
 /// Errors: gx::Error for a rate in multiples, as "thousand images" or "10^3 img", but those that
 ///         `multiple` reads.
 void check_multiple(std::string_view what, std::string_view written, const std::string& field) {
     std::string_view rest = what;
+    bool behind = false;  // what is counted: "tokens of a 345 M model" are single ones
     for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
         const std::string_view before = what.substr(0, what.size() - rest.size() - word.size());
-        bool many = word == "g" || word == "b" || word == "bn" || word == "t" ||
-                    (word == "e" && !before.empty());  // "1e3"
-        for (const char* named :
-             {"hundred", "thousand", "million", "billion", "trillion", "kilo", "mega", "giga"})
-            many = many || word.starts_with(named);
-        const bool counted = is_example_word(word) || is_step_word(word);
+        const auto last = before.find_last_not_of(' ');
+        const bool number = last != before.npos && '0' <= before[last] && before[last] <= '9';
+        const bool letter = word == "k" || word == "m";
+        bool many = is_many(word) || (letter && !before.empty() && !(behind && number));
+        many = many || (has_multiple(word) &&
+                        !(before.empty() && (word.starts_with("k") || word.starts_with("m"))));
+        if (!behind)
+            many = many || word == "g" || word == "b" || word == "bn" || word == "t" ||
+                   (word == "e" && !before.empty());  // "1e3"
+        const bool counted = is_counted(word);
         many = many || (counted && before.find_first_of("0123456789") != before.npos &&
                         before.find_first_not_of("0123456789.,^*x \xc3\x97") == before.npos);
         if (many)
             throw Error(field + "unit '" + std::string(written) +
                         "' counts in multiples: write img/s, seq/s or tokens/s, or k img/s for "
                         "thousands and M img/s for millions");
-        if (counted) return;
+        behind = behind || counted || has_multiple(word);
     }
 }
 
 }  // namespace
 
-/// Errors: gx::Error for a unit that is missing or says neither a rate, a time nor a share; for a
-///         time of an example or of several steps, and a rate in other multiples than k and M.
 Measure measure_of(std::string_view written, const std::string& field) {
     const std::string unit = lower(written);
     if (unit.empty())
@@ -211,14 +258,14 @@ Measure measure_of(std::string_view written, const std::string& field) {
         if (const auto at = unit.find(per); at != std::string::npos) {
             m.seconds = time_word(std::string_view(unit).substr(at + per.size()));
             const std::string_view what = std::string_view(unit).substr(0, at);
-            m.tokens = has(unit, "token") || has(unit, "word");
+            m.tokens = counts_tokens(unit, what);
             m.per_gpu = has(unit, "gpu");
             m.per_node = has(unit, "node") || has(unit, "machine");
             if (has(what, "iter") || has(what, "step") || has(what, "batch") || what == "it")
                 m.kind = Measure::Kind::step_rate;
             if (m.seconds > 0) {
                 check_multiple(what, written, field);
-                m.seconds /= multiple(unit);
+                m.seconds /= multiple(what);
                 return m;
             }
         }

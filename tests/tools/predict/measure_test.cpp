@@ -68,35 +68,73 @@ std::string refusal(const char* unit) {
 TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
     for (const std::string unit :
          {"ms/image", "us/img", "s/image", "ms per sample", "s / sequence", "ms per training image",
-          "ms/token", "time per image (ms)", "s/img, batch 64"})
+          "ms/token", "time per image (ms)", "s/img, batch 64", "ms (per image)", "ms/query",
+          "ms/patch", "ms per data point", "ms [per frame]"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' is a time of one example: give a rate, in img/s"));
-    for (const std::string unit :
-         {"s/100 it", "seconds per 100 steps", "s/1,000 iterations", "s/100it", "s per 1k steps",
-          "s for 100 iterations", "s per thousand steps", "time per 100 iterations (s)",
-          "s/1000 images", "s/100"})
+    for (const std::string unit : {"s/100 it",
+                                   "seconds per 100 steps",
+                                   "s/1,000 iterations",
+                                   "s/100it",
+                                   "s per 1k steps",
+                                   "s for 100 iterations",
+                                   "s per thousand steps",
+                                   "time per 100 iterations (s)",
+                                   "s/1000 images",
+                                   "s/100",
+                                   "s/k steps",
+                                   "s/ten steps",
+                                   "s/dozen steps",
+                                   "s/ksteps",
+                                   "ms (100 steps)",
+                                   "ms (for 100 steps)",
+                                   "s (total of 100 steps)",
+                                   "s/M tokens",
+                                   "s/100 training steps",
+                                   "days for 300 billion tokens",
+                                   "days for 300B tokens",
+                                   "days (300B tokens)",
+                                   "h for 1 million images"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' is a time of several steps or examples: give that of "
                                         "one step"));
     for (const char* step : {"s/iteration of 64 images", "s per batch of 32 images", "s per 1 step",
-                             "s/step, mean of 100 steps", "s per mini-batch (8 samples)"})
+                             "s/step, mean of 100 steps", "s per mini-batch (8 samples)",
+                             "s (mean of 100 steps)", "s/it (64 images)"})
         EXPECT_EQ(of(step), of("s/iteration")) << step;
     EXPECT_EQ(of("h per ImageNet epoch"), of("h/epoch"));
     EXPECT_EQ(of("h per 90 epochs"), of("h for 90 epochs"));
+    EXPECT_EQ(of("h (8 GPUs)"), of("h"));
+    EXPECT_EQ(of("h for two nodes"), of("h"));
+    EXPECT_EQ(of("s/epoch (5004 iterations)"), of("s/epoch"));
 }
 /// Each was read as a rate of single ones.
 TEST(Measure, RatesInOtherMultiplesAreRefused) {
     for (const std::string unit :
          {"thousand images/s", "thousands of images per second", "10^3 img/s", "1000 img/s",
           "1e3 img/s", "million tokens/day", "billion tokens/day", "B tokens/day", "100 it/s",
-          "kilo-images/s"})
+          "kilo-images/s", "Gtokens/s", "G tokens/s", "dozens of images/s", "tens of images/s",
+          "1k img/s", "total k img/s", "images (thousands)/s", "images (k)/s"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' counts in multiples: write img/s"));
     EXPECT_EQ(of("k steps/s").seconds, 1e-3);
     EXPECT_EQ(of("M tokens/s").seconds, 1e-6);
+    for (const std::string counted :
+         {"img", "images", "samples", "examples", "ex", "frames", "sentences", "records",
+          "pictures", "queries", "requests", "patches", "training images", "batches"}) {
+        EXPECT_EQ(of(("k " + counted + "/s").c_str()).seconds, 1e-3) << counted;
+        EXPECT_EQ(of(("M " + counted + " per second").c_str()).seconds, 1e-6) << counted;
+    }
+    for (const char* rate : {"ktok/s", "k tok/s", "ktokens/s"})
+        EXPECT_EQ(of(rate), of("k tokens/s")) << rate;
+    EXPECT_EQ(of("Mtok/s"), of("M tokens/s"));
+    EXPECT_EQ(of("tok/s"), of("tokens/s"));
+    EXPECT_FALSE(of("img/s in Tokyo").tokens);
+    EXPECT_EQ(of("mini-batches/s"), of("batches/s"));
+    EXPECT_EQ(of("tokens of a 345 M model/s"), of("tokens/s"));
     for (const char* rate : {"total img/s", "training images/s", "224 px images/s"})
         EXPECT_EQ(of(rate), of("img/s")) << rate;
 }
