@@ -166,17 +166,39 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
     return p;
 }
 
-/// Processes of the run, as PyTorch notes them where torch.distributed is in use; else 1.
+/// Processes of the run, as PyTorch notes them where torch.distributed is in use; 0: not said.
 std::int64_t processes_of(const Json& file) {
     const auto info = file.is_object() ? file.find("distributedInfo") : file.end();
-    if (!file.is_object() || info == file.end() || !info->is_object()) return 1;
+    if (!file.is_object() || info == file.end() || !info->is_object()) return 0;
     const auto size = info->find("world_size");
-    return size != info->end() && size->is_number_integer() ? size->get<std::int64_t>() : 1;
+    if (size == info->end()) return 0;
+    if (size->is_number_integer()) return size->get<std::int64_t>();
+    std::int64_t n = 0;
+    const std::string text = text_of(*info, "world_size");
+    (void)std::from_chars(text.data(), text.data() + text.size(), n);
+    return n;
+}
+/// Whether an event of the host exchanges data with other processes, or prepares or waits for it.
+/// Source: PyTorch torch/csrc/distributed/c10d: ProcessGroup*.cpp and ParamCommsUtils.hpp name
+///         them; torch/nn/parallel/distributed.py.
+bool is_exchange(const std::string& name) {
+    for (const char* opening : {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:", "c10d::",
+                                "_c10d_functional::", "DistributedDataParallel."})
+        if (name.starts_with(opening)) return true;
+    return name == "record_param_comms";
+}
+
+/// The GPU of a kernel; empty where the trace says none.
+std::string device_of(const Event& kernel) {
+    if (kernel.device >= 0) return std::to_string(kernel.device);
+    std::string process = kernel.process;
+    std::erase(process, '"');
+    return process;
 }
 
 /// Times of a step that waits for other GPUs would be taken for computation.
 /// Errors: gx::Error for events of more than one process, kernels of more than one GPU or of NCCL
-///         or RCCL, and collectives of a run of several processes.
+///         or RCCL, and collectives of a run that is not of one process.
 void check_alone(const std::vector<Event>& all, const Event& step, const Parts& p,
                  std::int64_t processes, const std::string& file) {
     const auto refuse = [&](const std::string& found) {
@@ -197,15 +219,17 @@ void check_alone(const std::vector<Event>& all, const Event& step, const Parts& 
     for (const Event& k : p.kernels) {
         if (const std::string name = lower(k.name); has(name, "nccl") || has(name, "rccl"))
             refuse(fmt::format("kernel '{}' exchanges data", k.name.substr(0, k.name.find('('))));
-        if (k.device < 0) continue;
+        if (device_of(k).empty()) continue;
         if (first == nullptr) first = &k;
-        if (k.device != first->device)
-            refuse(fmt::format("kernels of devices {} and {}", first->device, k.device));
+        if (device_of(k) != device_of(*first))
+            refuse(fmt::format("kernels of devices {} and {}", device_of(*first), device_of(k)));
     }
+    if (processes == 1) return;
     for (const Event& e : all)
-        if (processes > 1 && e.begin >= step.begin && e.end <= step.end &&
-            (e.name.starts_with("gloo:") || e.name.starts_with("nccl:")))
-            refuse(fmt::format("'{}' in a run of {} processes", e.name, processes));
+        if (e.end > step.begin && e.begin < step.end && is_exchange(e.name))
+            refuse(processes > 1
+                       ? fmt::format("'{}' in a run of {} processes", e.name, processes)
+                       : fmt::format("'{}' in a run that says no 'world_size' of 1", e.name));
 }
 
 /// A backward pass: its functions, its gradients, and when the host ran it.

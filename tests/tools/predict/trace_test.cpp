@@ -242,6 +242,20 @@ TEST(Trace, OfSeveralGpusIsRefused) {
     add_kernel(devices, 4, "k", 10'800, 3);
     EXPECT_TRUE(holds(refusal(devices), "t.json: ProfilerStep#7: kernels of devices 2 and 3",
                       "without DistributedDataParallel"));
+    for (Json& e : devices) {  // their processes tell, which Kineto numbers by device
+        if (e["cat"] != "kernel") continue;
+        e["pid"] = e["args"]["device"];
+        e["args"].erase("device");
+    }
+    EXPECT_TRUE(holds(refusal(devices), "t.json: ProfilerStep#7: kernels of devices 2 and 3"));
+    Json texts = one;
+    add_kernel(texts, 4, "k", 10'800, 3);
+    for (Json& e : texts)
+        if (e["cat"] == "kernel") {
+            e["pid"] = e["args"]["device"].dump();
+            e["args"]["device"] = e["pid"];
+        }
+    EXPECT_TRUE(holds(refusal(texts), "t.json: ProfilerStep#7: kernels of devices 2 and 3"));
     Json ranks = one;
     for (Json e : one)
         if (e["pid"] == 100) e["pid"] = 200, ranks.push_back(e);
@@ -250,17 +264,33 @@ TEST(Trace, OfSeveralGpusIsRefused) {
 }
 /// torch.distributed may be in use, and a step still be one process's alone.
 TEST(Trace, CollectivesOfSeveralProcessesAreRefused) {
-    Json all = three_steps();
-    const auto error = [&](int processes) {
-        const Json file{{"distributedInfo", {{"backend", "gloo"}, {"world_size", processes}}},
-                        {"traceEvents", all}};
+    const auto error = [](const Json& events, const Json& processes) {
+        Json file{{"traceEvents", events}};
+        if (!processes.is_null())
+            file["distributedInfo"] = {{"backend", "gloo"}, {"world_size", processes}};
         return error_of([&] { (void)read_trace(file.dump(), "t.json"); });
     };
-    EXPECT_EQ(error(4), "no error");
-    all.push_back(event("cpu_op", "gloo:all_reduce", 10'600, 50));
-    EXPECT_EQ(error(1), "no error");
-    EXPECT_TRUE(holds(error(4), "t.json: ProfilerStep#7: 'gloo:all_reduce' in a run of 4 processes",
-                      "without DistributedDataParallel"));
+    EXPECT_EQ(error(three_steps(), 4), "no error");
+    EXPECT_EQ(error(three_steps(), nullptr), "no error");
+    for (const std::string name : {"gloo:all_reduce", "nccl:all_reduce", "mpi:all_reduce",
+                                   "ucc:all_reduce", "xccl:all_reduce", "record_param_comms",
+                                   "c10d::allreduce_", "DistributedDataParallel.forward"})
+        for (const double begin : {10'600.0, 9'990.0, 11'180.0}) {  // also across either end
+            Json all = three_steps();
+            all.push_back(event("cpu_op", name, begin, 50));
+            const std::string found = "t.json: ProfilerStep#7: '" + name + "' in a run ";
+            EXPECT_EQ(error(all, 1), "no error");
+            EXPECT_EQ(error(all, "1"), "no error");
+            EXPECT_TRUE(
+                holds(error(all, 4), found + "of 4 processes", "without DistributedDataParallel"));
+            EXPECT_TRUE(holds(error(all, "8"), found + "of 8 processes"));
+            for (const Json& unsaid : {Json(), Json("many"), Json::array({8})})
+                EXPECT_TRUE(holds(error(all, unsaid), found + "that says no 'world_size' of 1"));
+        }
+    Json beside = three_steps();  // in another step, or between two
+    beside.push_back(event("cpu_op", "gloo:all_reduce", 9'900, 100));
+    beside.push_back(event("cpu_op", "gloo:all_reduce", 2'500, 100));
+    EXPECT_EQ(error(beside, 4), "no error");
 }
 /// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
 TEST(Trace, PassesOfDifferentGradientsAreRefused) {
