@@ -1,8 +1,9 @@
 #include <tools/predict/conditions.hpp>
 
-#include <algorithm>  // find, find_if, max, min
-#include <array>      // to_array
-#include <optional>   // a precision
+#include <algorithm>         // find, find_if, max, min
+#include <array>             // to_array
+#include <initializer_list>  // words
+#include <optional>          // a precision
 
 #include <gx/core/error.hpp>            // Error
 #include <gx/io/nearest.hpp>            // nearest_name
@@ -20,16 +21,26 @@ std::string field_of(std::string_view name) {
     return "field 'conditions." + std::string(name) + "': ";
 }
 
+bool is_digit(std::string_view text, std::size_t i) {
+    return i < text.size() && '0' <= text[i] && text[i] <= '9';
+}
+/// Where a number begins, also ".5"; the text's size: nowhere.
+std::size_t number_begin(std::string_view text) {
+    std::size_t i = 0;
+    while (i < text.size() && !is_digit(text, i) && !(text[i] == '.' && is_digit(text, i + 1))) ++i;
+    return i;
+}
+constexpr std::size_t words_before = 4;  ///< more: not the number of this field
+
 /// The first number of a text ("128, accumulated 64 times", "8k"); 0: none.
 double first_number(const std::string& text) {
     double n = 0, place = 0;
-    std::size_t i = 0;
-    while (i < text.size() && (text[i] < '0' || text[i] > '9')) ++i;
-    if (i > 4) return 0;  // "fixed global batch of 65536": not the number of this field
+    std::size_t i = number_begin(text);
+    if (i > words_before) return 0;  // "fixed global batch of 65536"
     const double sign = i == 1 && text[0] == '-' ? -1 : 1;
     for (; i < text.size(); ++i) {
         if (text[i] == ',' && i + 3 < text.size() && text[i + 1] != ' ') continue;
-        if (text[i] == '.' && place == 0 && n > 0) {
+        if (text[i] == '.' && place == 0) {
             place = 1;
             continue;
         }
@@ -42,12 +53,9 @@ double first_number(const std::string& text) {
 }
 /// Whether a text has "1 024", which may be one number or two.
 bool has_spaced_number(const std::string& text) {
-    const auto digit = [&](std::size_t i) {
-        return i < text.size() && '0' <= text[i] && text[i] <= '9';
-    };
     for (std::size_t i = 1; i < text.size(); ++i)
-        if (text[i] == ' ' && digit(i - 1) && digit(i + 1) && digit(i + 2) && digit(i + 3) &&
-            !digit(i + 4))
+        if (text[i] == ' ' && is_digit(text, i - 1) && is_digit(text, i + 1) &&
+            is_digit(text, i + 2) && is_digit(text, i + 3) && !is_digit(text, i + 4))
             return true;
     return false;
 }
@@ -71,24 +79,49 @@ double first_number(const Json& object, std::string_view name, const Limits& lim
     return within(limits, n, field_of(name), text);
 }
 
-/// Parameters in millions; 0: not stated.
-/// Errors: gx::Error for a number with another word than "M" or "million", as "1.3B".
-double millions_of(const Json& c) {
-    constexpr std::string_view name = "params_millions";
+/// A field's one unit, as texts may have it.
+struct Unit {
+    std::string_view name;
+    std::initializer_list<std::string_view> words, endings;  ///< lower case; the longest first
+    std::string_view example;
+};
+/// A number in that unit; 0: not stated.
+/// Errors: gx::Error for a number with another word, as "1.3B", or far behind others.
+double number_in(const Unit& unit, const Json& c, std::string_view name, const Limits& limits) {
     const std::string text = lower(text_at(c, name));
-    const auto digit = text.find_first_of("0123456789");  // far on: words, as first_number reads
-    if (const auto at = c.find(name);
-        at != c.end() && at->is_string() && digit <= 4 && !has_spaced_number(text)) {
+    const auto begin = number_begin(text);
+    const auto at = c.find(name);
+    if (at != c.end() && at->is_string() && begin < text.size() && !has(text, "not stated") &&
+        !has(text, "unknown") && !has_spaced_number(text)) {
         std::string_view rest = text;
-        rest.remove_prefix(std::min(text.find_first_not_of("0123456789.,", digit), text.size()));
-        for (const std::string_view word : {" ", "millions", "million", "m"})
-            if (rest.starts_with(word)) rest.remove_prefix(word.size());
-        if (!rest.empty() && rest != " parameters" && rest != " params")
-            throw Error(field_of(name) + "'" + text_at(c, name) +
-                        "' is not a number of millions: write 1300 or \"1300 million\" for 1.3 "
-                        "billion");
+        rest.remove_prefix(std::min(text.find_first_not_of("0123456789.,", begin), text.size()));
+        if (rest.starts_with(" ")) rest.remove_prefix(1);
+        for (const std::string_view word : unit.words)
+            if (rest.starts_with(word)) {
+                rest.remove_prefix(word.size());
+                break;
+            }
+        const bool ends =
+            rest.empty() || std::ranges::find(unit.endings, rest) != unit.endings.end();
+        if (!ends || begin > words_before)
+            throw Error(field_of(name) + "'" + text_at(c, name) + "' is not a number of " +
+                        std::string(unit.name) + ": write " + std::string(unit.example));
     }
-    return first_number(c, name, millions_limits);
+    return first_number(c, name, limits);
+}
+double millions_of(const Json& c) {
+    return number_in({.name = "millions",
+                      .words = {"millions", "million", "m"},
+                      .endings = {" parameters", " params"},
+                      .example = "1300 or \"1300 million\" for 1.3 billion"},
+                     c, "params_millions", millions_limits);
+}
+double gradient_mb_of(const Json& c) {
+    return number_in({.name = "MB",
+                      .words = {"megabytes", "mb", "m"},
+                      .endings = {" fp32", " (fp32)", " in fp32"},
+                      .example = "1300 or \"1300 MB\" for 1.3 GB"},
+                     c, "gradient_mb_fp32", gradient_mb_limits);
 }
 
 /// N of "accumulated N times", or 1.
@@ -260,7 +293,7 @@ Conditions read_conditions(const Json& c) {
         !has(precision, "unknown"))
         k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
     k.wire_bytes = wire_bytes_of(c, precision, k.framework);
-    k.gradient_mb_fp32 = first_number(c, "gradient_mb_fp32", gradient_mb_limits);
+    k.gradient_mb_fp32 = gradient_mb_of(c);
     if (k.gradient_mb_fp32 == 0) k.gradient_mb_fp32 = 4 * millions_of(c);
     k.batch_per_gpu = first_number(c, "batch_per_gpu", batch_limits);
     k.states_batch_per_gpu = k.batch_per_gpu > 0;

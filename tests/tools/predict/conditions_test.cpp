@@ -169,16 +169,43 @@ TEST(Conditions, ParametersAreInMillions) {
                                               "345 million parameters", "~345 M"})
         EXPECT_EQ(mb(same), 4 * 345) << same;
     EXPECT_EQ(mb("1,300 M"), 4 * 1300);
+    for (const Json& half :
+         std::vector<Json>{0.5, "0.5", ".5", "0.5 million", "0.5M", "~.5 M", "~0.50"})
+        EXPECT_EQ(mb(half), 2) << half;
+    EXPECT_NEAR(mb("0.05 M"), 0.2, 1e-12);
     EXPECT_EQ(mb("not stated"), 0);
     EXPECT_EQ(mb("not stated in the paper of 2019"), 0);
-    for (const std::string other : {"1.3B", "1.3 billion", "345K", "345 thousand", "1.3e3",
-                                    "345 parameters", "25,600,000 parameters in fp32"})
+    for (const std::string other :
+         {"1.3B", "1.3 billion", "345K", "345 thousand", "1.3e3", "345 parameters",
+          "25,600,000 parameters in fp32", "about 1.3B", "about 345 M", "0.3B"})
         try {
             (void)mb(other);
             FAIL() << other << " was taken";
         } catch (const gx::Error& e) {
             EXPECT_THAT(e.what(), ::testing::StartsWith("field 'conditions.params_millions': '" +
                                                         other + "' is not a number of millions"));
+        }
+}
+
+TEST(Conditions, AGradientIsInMegabytes) {
+    const auto mb = [](const Json& written) {
+        return read_conditions(Json{{"gpu", "V100"}, {"gradient_mb_fp32", written}})
+            .gradient_mb_fp32;
+    };
+    for (const Json& same : std::vector<Json>{1300, "1300", "1300 MB", "1300MB", "1,300 M",
+                                              "~1300 MB (fp32)", "1300 megabytes"})
+        EXPECT_EQ(mb(same), 1300) << same;
+    EXPECT_EQ(mb(".5"), 0.5);
+    EXPECT_EQ(mb("not stated"), 0);
+    for (const std::string other :
+         {"1.3 GB", "1.3GB", "1.3G", "900 kB", "1300 Mbit", "1.3e3", "1300 MiB", "about 1.3 GB"})
+        try {
+            (void)mb(other);
+            FAIL() << other << " was taken";
+        } catch (const gx::Error& e) {
+            EXPECT_STREQ(e.what(), ("field 'conditions.gradient_mb_fp32': '" + other +
+                                    "' is not a number of MB: write 1300 or \"1300 MB\" for 1.3 GB")
+                                       .c_str());
         }
 }
 
