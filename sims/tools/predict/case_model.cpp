@@ -60,7 +60,7 @@ Prediction CaseModel::run() {
         if (t.role == Point::Role::target) p.points.push_back(point(t, model));
     p.why = why(stack, h, model);
     for (const std::string& r : c_.remarks)
-        if (r.ends_with(" assumed")) p.assumed.push_back(r);
+        if (r.ends_with(" assumed") || r.ends_with(" is not read")) p.assumed.push_back(r);
     if (find_mechanism(c_.framework, c_.model) == nullptr)
         p.assumed.push_back(c_.framework.empty()
                                 ? "framework not stated: " + stack.name + " assumed"

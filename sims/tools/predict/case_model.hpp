@@ -30,7 +30,8 @@ struct PredictedPoint {
 /// Either points, one for each target, or an error.
 struct Prediction {
     std::string id{}, machine{}, stack{}, profile{}, why{};
-    std::vector<std::string> assumed{};  ///< defaults for what the conditions do not state
+    std::vector<std::string>
+        assumed{};  ///< for what the conditions do not state, or not so that it is read
     std::vector<PredictedPoint> points{};
     std::string error{};
 };

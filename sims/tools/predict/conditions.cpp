@@ -245,7 +245,7 @@ constexpr auto known_conditions =
                                      "note"});
 
 /// A condition that nothing reads would be answered by a default. One that is near a name which the
-/// case lacks is taken for misspelt and refused; any other is named in the remarks.
+/// case lacks is taken for misspelt and refused; any other is named in `why` and `assumed`.
 void check_names(const Json& c, std::vector<std::string>& remarks) {
     for (const auto& [name, value] : c.items()) {
         if (std::ranges::find(known_conditions, name) != known_conditions.end()) continue;
@@ -292,6 +292,8 @@ Conditions read_conditions(const Json& c) {
     if (!named_precision(precision) && !precision.empty() && !has(precision, "not stated") &&
         !has(precision, "unknown"))
         k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
+    if (has(precision, "fp8") && !has(precision, "16"))
+        k.remarks.push_back("precision '" + precision + "' not modelled: mixed fp16 assumed");
     k.wire_bytes = wire_bytes_of(c, precision, k.framework);
     k.gradient_mb_fp32 = gradient_mb_of(c);
     if (k.gradient_mb_fp32 == 0) k.gradient_mb_fp32 = 4 * millions_of(c);

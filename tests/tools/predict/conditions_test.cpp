@@ -234,7 +234,29 @@ TEST(Conditions, AnUnknownOneIsNamedInTheReasons) {
         ASSERT_FALSE(p.points.empty());
         EXPECT_EQ(p.points[0].value, before.points[0].value);
         EXPECT_THAT(p.why, ::testing::HasSubstr("condition '" + name + "' is not read"));
+        EXPECT_THAT(p.assumed, ::testing::Contains("condition '" + name + "' is not read"));
     }
+}
+/// What is not modelled is answered by something near, and said.
+TEST(Conditions, APrecisionThatIsNotModelledIsNamed) {
+    const auto assumed = [](const char* precision) {
+        Json c = asked().front();
+        c["conditions"]["precision"] = precision;
+        return predicted(c).assumed;
+    };
+    EXPECT_THAT(assumed("FP8"),
+                ::testing::Contains("precision 'fp8' not modelled: mixed fp16 assumed"));
+    EXPECT_THAT(assumed("int4"), ::testing::Contains("precision 'int4' not known: fp32 assumed"));
+    for (const char* known : {"fp32", "TF32", "AMP", "mixed fp16", "bfloat16", "not stated"})
+        EXPECT_THAT(assumed(known),
+                    ::testing::Not(::testing::Contains(::testing::HasSubstr("precision"))));
+}
+/// Else the readers of many cases would look past those that have a word to say.
+TEST(Conditions, NothingOfPublishedCasesIsUnread) {
+    for (const Json& c : asked())
+        EXPECT_THAT(predicted(c).assumed,
+                    ::testing::Not(::testing::Contains(::testing::AnyOf(
+                        ::testing::HasSubstr("not read"), ::testing::HasSubstr("precision")))));
 }
 TEST(Conditions, ThoseOfPublishedCasesAreKnown) {
     for (const Json& c : gx::tools::parse_json(gx::tools::published_text(), "cases.json"))
