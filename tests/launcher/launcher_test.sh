@@ -13,6 +13,7 @@ expect "help of a command" 0 "--preset NAME" "$gx" help test
 for command in demo test bench predict plan records classify test-io fuzz doctor \
     cuda-headers cuda-plans gpu; do
     expect "$command --help" 0 "./gx $command" "$gx" "$command" --help
+    expect "$command --help tells of --json" 0 "  --json FILE   write" "$gx" "$command" --help
     expect "$command to a folder that is not there" 2 "choose a file in a folder that exists" \
         "$gx" "$command" --json nowhere/file.json
 done

@@ -30,8 +30,7 @@ struct PredictedPoint {
 /// Either points, one for each target, or an error.
 struct Prediction {
     std::string id{}, machine{}, stack{}, profile{}, why{};
-    std::vector<std::string>
-        assumed{};  ///< for what the conditions do not state, or not so that it is read
+    std::vector<std::string> assumed{};  ///< for what the conditions leave out, or is not read
     std::vector<PredictedPoint> points{};
     std::string error{};
 };

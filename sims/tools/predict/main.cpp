@@ -71,11 +71,19 @@ std::string text_of(const Json& json) {
     return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Writes to --json, where it is given, and prints where nothing else takes the text.
+void put(const Asked& a, const std::string& text) {
+    if (a.out == "-" || (a.out.empty() && a.json.empty())) fmt::print("{}", text);
+    if (!a.out.empty() && a.out != "-") gx::write_file(a.out, text);
+    if (!a.json.empty()) gx::write_file(a.json, text);
+}
+
 /// Cases whose assumptions are printed on standard error; those of more are in the output alone.
 constexpr int told_assumptions = 10;
 
 int predict_cases(const Asked& a) {
-    gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}}, {{"--cases", a.cases}});
+    gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}, {"--json", a.json}},
+                       {{"--cases", a.cases}});
     Predictor predict(calibrated(), measured_network(a));
     Json all = Json::array();
     int refused = 0, unasked = 0, assuming = 0;
@@ -88,9 +96,7 @@ int predict_cases(const Asked& a) {
                             printable(fmt::format("{}", fmt::join(p.assumed, "; "))));
         all.push_back(to_json(p));
     }
-    const std::string text = text_of(all) + "\n";
-    if (a.out.empty() || a.out == "-") fmt::print("{}", text);
-    else gx::write_file(a.out, text);
+    put(a, text_of(all) + "\n");
     gx::print_error(
         "{} case{}, of them {} without a target, {} refused, {} predicted from what was "
         "assumed{}\n",
@@ -255,6 +261,7 @@ int score_cases(const Asked& a) {
 
 /// What a measured step holds, and the base point that a case takes it as.
 int print_trace(const Asked& a) {
+    gx::expect_outputs({{"--json", a.json}}, {{"--trace", a.trace}});
     const MeasuredStep m = read_trace(gx::read_input("--trace", a.trace), a.trace);
     gx::print_error(
         "ProfilerStep#{} on a {}: {:.3f} ms; micro-batches {}, forward of one {:.3f}, backward "
@@ -277,7 +284,7 @@ int print_trace(const Asked& a) {
                    {"gap_ms", m.gap_ms},
                    {"backward", layers},
                    {"gradients", gradients}};
-    fmt::print("{}\n", text_of(all));
+    put(a, text_of(all) + "\n");
     return 0;
 }
 
@@ -297,7 +304,8 @@ int main(int argc, char** argv) {
     CLI::App app{"Predicts published scaling results from their conditions.", "gx_predict"};
     auto* cases = app.add_option("--cases", a.cases, "JSON file of cases to predict");
     app.footer(case_help);
-    app.add_option("--out", a.out, "where predictions go; '-' or nothing: standard output")
+    app.add_option("--out", a.out,
+                   "where predictions go; '-', or neither it nor --json: standard output")
         ->needs(cases);
     auto* machine = app.add_option("--machine", a.machine,
                                    "cluster file, as gx bench network writes it: links and network "
@@ -308,7 +316,8 @@ int main(int argc, char** argv) {
         ->needs(machine);
     auto* score = app.add_option("--score", a.score, "JSON file of cases with published values")
                       ->excludes(cases);
-    app.add_option("--json", a.json, "the score as JSON")->needs(score);
+    app.add_option("--json", a.json,
+                   "where predictions, a score or the parts of a traced step go, as JSON");
     app.add_option("--html", a.html, "predicted against published, as a page")->needs(score);
     auto* hold_out =
         app.add_option("--hold-out", a.hold_out,
@@ -329,6 +338,6 @@ int main(int argc, char** argv) {
         if (!a.trace.empty()) return print_trace(a);
         if (!a.cases.empty()) return predict_cases(a);
         if (!a.score.empty()) return score_cases(a);
-        throw gx::Error("nothing to do: give --cases FILE --out FILE, or --score FILE");
+        throw gx::Error("nothing to do: give --cases FILE, --score FILE or --trace FILE");
     });
 }
