@@ -101,6 +101,12 @@ TEST(MachineFile, NamesTheFileAndWhatIsWrongInIt) {
     EXPECT_EQ(refusal("nowhere/ours.json"),
               "file 'nowhere/ours.json' cannot be read. Name a file that exists and is readable.");
     EXPECT_EQ(refusal("p3.16xlage"), "unknown machine 'p3.16xlage': did you mean 'p3.16xlarge'?");
+    const Written other("i.txt", "{}");
+    EXPECT_EQ(refusal(other.path()),
+              "unknown machine '" + other.path() +
+                  "', though there is a file of that name: a machine file's name ends in .json, or "
+                  "in .xml as NCCL dumps it. Rename it, or name a known machine.");
+    EXPECT_EQ(gx::sim::find_or_read_machine("p3.16xlarge").name, "p3.16xlarge");
     const fs::path folder = fs::path(::testing::TempDir()) / "machine_file_folder.json";
     fs::create_directory(folder);
     EXPECT_EQ(refusal(folder.string()),

@@ -2,9 +2,10 @@
 // find_or_read_cluster: a cluster file too; states_network: what only such a file has.
 #pragma once
 
-#include <filesystem>   // extensions
-#include <string>       // texts
-#include <string_view>  // labels
+#include <filesystem>    // extensions
+#include <string>        // texts
+#include <string_view>   // labels
+#include <system_error>  // names that are no paths
 
 #include <gx/io/json_value.hpp>             // read_json
 #include <gx/io/read_file.hpp>              // read_file
@@ -19,12 +20,22 @@ namespace gx::sim {
 ///
 /// A name that ends in `.json` is a file of read_machine's fields; one that ends in `.xml` is a
 /// file as NCCL dumps it, and the machine is called as the file.
-/// Errors: gx::Error with the file and what is wrong in it, for one above 16 MiB too; or with the
-///         nearest known name.
+/// Errors: gx::Error with the file and what is wrong in it, for one above 16 MiB or of another
+///         ending too; or with the nearest known name.
 [[nodiscard]] inline MachineSpec find_or_read_machine(const std::string& name_or_file) {
     const std::filesystem::path path(name_or_file);
     const bool json = path.extension() == ".json", xml = path.extension() == ".xml";
-    if (!json && !xml) return find_machine(name_or_file);
+    if (!json && !xml) {
+        try {
+            return find_machine(name_or_file);
+        } catch (const Error&) {
+            std::error_code hidden;  // a name need not be a path
+            if (!std::filesystem::is_regular_file(path, hidden)) throw;
+            throw Error("unknown machine '" + name_or_file +
+                        "', though there is a file of that name: a machine file's name ends in "
+                        ".json, or in .xml as NCCL dumps it. Rename it, or name a known machine.");
+        }
+    }
     const std::string text = read_file(path, 16 << 20);
     if (json) return read_machine(text, name_or_file);
     std::string stem(gx::detail::utf8_prefix(path.stem().string(), 63));
