@@ -12,6 +12,7 @@
 #include <concepts>          // integral
 #include <cstdint>           // whole numbers
 #include <cstdio>            // stderr
+#include <cstdlib>           // getenv
 #include <exception>         // whatever is thrown
 #include <filesystem>        // files
 #include <initializer_list>  // files of options
@@ -229,6 +230,14 @@ inline void open_standard_streams() {
     }
 }
 
+/// How the options are listed: `--help` of ./gx COMMAND describes the command instead, so it hands
+/// its own words over in GX_COMMAND.
+[[nodiscard]] inline std::string list_of_options() {
+    const char* const command = std::getenv("GX_COMMAND");
+    return command == nullptr ? "--help lists the options."
+                              : printable(command) + " --options lists the options.";
+}
+
 inline void print_unknown(const CLI::App& app) {
     std::vector<std::string> names;
     for (const CLI::Option* o : app.get_options())
@@ -239,9 +248,10 @@ inline void print_unknown(const CLI::App& app) {
         const std::string typed = word.substr(0, word.find('='));
         const std::string_view near = nearest_name(typed, views);
         const bool option = typed.starts_with("-");
-        print_error("{}: {} '{}'.{} --help lists the options.\n", app.get_name(),
+        print_error("{}: {} '{}'.{} {}\n", app.get_name(),
                     option ? "unknown option" : "unexpected word", printable(word),
-                    near.empty() ? "" : fmt::format(" Did you mean '{}'?", near));
+                    near.empty() ? "" : fmt::format(" Did you mean '{}'?", near),
+                    list_of_options());
         if (option) break;
     }
 }
@@ -273,7 +283,8 @@ int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
     try {
         detail::command_line::check_values(app);
         const std::string misused = detail::command_line::misused_option(app, argc, argv);
-        if (!misused.empty()) return failed(misused + ". --help lists the options.", 2);
+        if (!misused.empty())
+            return failed(misused + ". " + detail::command_line::list_of_options(), 2);
         app.parse(argc, argv);
         if constexpr (std::is_void_v<decltype(work())>) {
             work();
@@ -287,7 +298,7 @@ int run_program(CLI::App& app, int argc, char** argv, const Work& work) {
         detail::command_line::print_unknown(app);
         return 2;
     } catch (const CLI::ParseError& e) {
-        return failed(fmt::format("{}. --help lists the options.", e.what()), 2);
+        return failed(fmt::format("{}. {}", e.what(), detail::command_line::list_of_options()), 2);
     } catch (const LostRank& e) {
         return failed(e.what(), 1);
     } catch (const Error& e) {

@@ -185,12 +185,14 @@ expect "no MPI" 2 "--world mpi: this system has no openmpi: expected mpirun.open
 mkdir -p tree/tests/benchmarks tree/build/release
 for name in one two; do
     echo "// $name" >"tree/tests/benchmarks/$name.cpp"
-    printf '#!/bin/bash\n[[ $0 != *two ]] || { echo "no root"; exit 77; }\necho {} >"$2"\n' \
+    printf '#!/bin/bash\n%s\necho {} >"$2"\n' \
+        '[[ $0 != *two ]] || { echo "no root: $GX_COMMAND"; exit 77; }' \
         >"tree/build/release/gx_bench_$name" && chmod +x "tree/build/release/gx_bench_$name"
 done
 bench() { env PATH="$place/tools:$PATH" "$place/tree/gx" bench "$@" --yes; }
 expect "a benchmark that can't run here is no failure of all" 0 "bench two: skipped" bench all
 expect "alone it has its status" 77 "no root" bench two
+expect "and knows how it was called" 77 "no root: ./gx bench two" bench two
 
 # Without root and without sudo the packages are named and nothing is attempted. A PATH of stand-ins
 # plays a machine that has apt, lacks every package, and is used by a plain user.

@@ -89,6 +89,18 @@ TEST(RunProgram, NamesTheNearestOption) {
     expect_refused({"--zzzzzzzz"}, "unknown option '--zzzzzzzz'.");
     expect_refused({"4"}, "unexpected word '4'.");
 }
+/// ./gx plan --help describes the command; the program's own list is behind --options there.
+TEST(RunProgram, PointsToTheOptionsAsItWasCalled) {
+    ::setenv("GX_COMMAND", "./gx plan", 1);
+    const std::vector<std::vector<std::string>> wrong{
+        {"--zzzzzzzz"}, {"4"}, {"--text="}, {"--count", "two"}};
+    for (const std::vector<std::string>& words : wrong) {
+        const std::string told = answer(words).told;
+        EXPECT_TRUE(told.ends_with(" ./gx plan --options lists the options.\n")) << told;
+    }
+    ::unsetenv("GX_COMMAND");
+    expect_refused({"--zzzzzzzz"}, "unknown option '--zzzzzzzz'.");
+}
 TEST(RunProgram, SaysWhichNumberWasExpected) {
     const std::string whole = "a whole number", natural = whole + " from 0 to 18446744073709551615";
     expect_refused({"--count", "two"}, "--count: 'two' is not " + whole + ".");
