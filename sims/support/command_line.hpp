@@ -4,7 +4,7 @@
 #include <fcntl.h>   // open
 #include <unistd.h>  // STDERR_FILENO
 
-#include <algorithm>         // find
+#include <algorithm>         // find, find_if
 #include <cerrno>            // EBADF
 #include <charconv>          // from_chars
 #include <csignal>           // SIGXFSZ
@@ -246,7 +246,10 @@ inline void print_unknown(const CLI::App& app) {
     for (const std::string& word : app.remaining()) {
         if (word == "--") continue;
         const std::string typed = word.substr(0, word.find('='));
-        const std::string_view near = nearest_name(typed, views);
+        std::string_view near = nearest_name(typed, views);
+        const auto longer = std::ranges::find_if(  // "--budget-dollars" of "--budget"
+            views, [&](std::string_view name) { return name.starts_with(typed + "-"); });
+        if (near.empty() && typed.size() > 2 && longer != views.end()) near = *longer;
         const bool option = typed.starts_with("-");
         print_error("{}: {} '{}'.{} {}\n", app.get_name(),
                     option ? "unknown option" : "unexpected word", printable(word),

@@ -47,7 +47,7 @@ Answer answer(std::vector<std::string> words, const Work& work) {
     app.add_option("--rate", v.rate);
     app.add_option("--share", v.share)->check(gx::number_in(0, 1));
     app.add_option("--lines", v.count)->check(gx::count_in(0, 50));
-    app.add_option("--text", v.text);
+    app.add_option("--text,--title-of-pages", v.text);
     app.add_option("--name", v.names);
     app.add_flag("--quick", v.quick);
     words.insert(words.begin(), "try");
@@ -86,7 +86,9 @@ TEST(RunProgram, ReadsNumbersAndText) {
 TEST(RunProgram, NamesTheNearestOption) {
     expect_refused({"--cuont", "4"}, "unknown option '--cuont'. Did you mean '--count'?");
     expect_refused({"--sede=4"}, "unknown option '--sede=4'. Did you mean '--seed'?");
-    expect_refused({"--zzzzzzzz"}, "unknown option '--zzzzzzzz'.");
+    expect_refused({"--title"}, "unknown option '--title'. Did you mean '--title-of-pages'?");
+    for (const std::string far : {"--zzzzzzzz", "--title-off", "-"})
+        expect_refused({far}, "unknown option '" + far + "'.");
     expect_refused({"4"}, "unexpected word '4'.");
 }
 /// ./gx plan --help describes the command; the program's own list is behind --options there.
