@@ -46,5 +46,18 @@ TEST(OpenEncoded, NamesWhatItDoesNotKnow) {
     EXPECT_TRUE(holds(error_of([&] { (void)open_encoded(two); }), "is one too many"));
     EXPECT_TRUE(holds(error_of([&] { (void)open_encoded(none); }), "0 files"));
 }
+TEST(OpenEncoded, TellsWhatAFileOfAnotherEndingWasTakenFor) {
+    const Folder folder;
+    const auto opening = [&](const char* name) {
+        const std::vector<fs::path> paths{folder / name};
+        return error_of([&] { (void)open_encoded(paths); });
+    };
+    for (const char* name : {"notes.md", "a.tfrecord", "train-00000-of-00001"})
+        write_text(folder / name, "a text that is longer than the head of a record");
+    EXPECT_TRUE(holds(opening("notes.md"), "notes.md', record at byte 0", "read as TFRecord",
+                      "'.md' is the ending of no other format"));
+    for (const char* name : {"a.tfrecord", "train-00000-of-00001", "missing.md"})
+        EXPECT_FALSE(holds(opening(name), "read as TFRecord")) << name;
+}
 
 }  // namespace

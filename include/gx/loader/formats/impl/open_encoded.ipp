@@ -3,6 +3,7 @@
 
 #include <algorithm>     // find
 #include <array>         // names
+#include <string>        // sentences
 #include <system_error>  // error_code
 
 #include <gx/io/nearest.hpp>                   // unknown_name
@@ -27,6 +28,22 @@ inline constexpr std::array<std::string_view, 4> formats{"folder", "recordio", "
     return EncodedFormat::tfrecord;
 }
 
+/// Of files whose names do not say it: an error tells what they were taken for.
+[[nodiscard]] inline EncodedFiles open_as_tf_record(std::span<const std::filesystem::path> paths,
+                                                    const EncodedOptions& options) {
+    const std::string ending = paths[0].extension().string();
+    if (ending.empty() || ending.starts_with(".tfrecord"))
+        return TfRecord(paths, TfRecordOptions{options});
+    try {
+        return TfRecord(paths, TfRecordOptions{options});
+    } catch (const Error& e) {
+        std::error_code hidden;
+        if (!std::filesystem::exists(paths[0], hidden)) throw;
+        throw Error(std::string(e.what()) + " It was read as TFRecord, since '" + ending +
+                    "' is the ending of no other format: .rec is RecordIO's, .tar a WebDataset's.");
+    }
+}
+
 }  // namespace detail::encoded
 
 GX_DECL std::string_view to_string(EncodedFormat format) {
@@ -44,6 +61,8 @@ GX_DECL EncodedFiles open_encoded(std::span<const std::filesystem::path> paths,
                                   const EncodedOptions& options,
                                   std::optional<EncodedFormat> format) {
     if (paths.empty()) throw Error("gx: a source of 0 files: expected at least one.");
+    if (!format && detail::encoded::format_of(paths[0]) == EncodedFormat::tfrecord)
+        return detail::encoded::open_as_tf_record(paths, options);
     switch (format.value_or(detail::encoded::format_of(paths[0]))) {
         case EncodedFormat::recordio: return RecordIo(paths, RecordIoOptions{options, {}});
         case EncodedFormat::tfrecord: return TfRecord(paths, TfRecordOptions{options});
