@@ -213,12 +213,12 @@ inline constexpr int fault_classes = 18;
 
 namespace detail::faults {
 
-/// "forever", or the nanoseconds with their unit.
+/// "forever", or duration_text.
 [[nodiscard]] GX_DECL std::string text(Nanoseconds t);
 
 }  // namespace detail::faults
 
-/// "fault 3, GPU dead, rank 2, at 1000 ns": as errors name it.
+/// "fault 3, GPU dead, rank 2, at 8 ms": as errors name it.
 [[nodiscard]] GX_DECL std::string describe(const Fault& fault, std::size_t index);
 
 }  // namespace gx::sim

@@ -4,15 +4,14 @@
 #include <string>   // sentences
 #include <variant>  // visit
 
+#include <gx/io/duration_text.hpp>        // duration_text
 #include <gx/sim/fault/fault_values.hpp>  // Fault
 
 namespace gx::sim {
 
 namespace detail::faults {
 
-GX_DECL std::string text(Nanoseconds t) {
-    return t == forever ? "forever" : std::to_string(t.count()) + " ns";
-}
+GX_DECL std::string text(Nanoseconds t) { return t == forever ? "forever" : duration_text(t); }
 GX_DECL std::string text(const Wire& w) {
     const char* way = w.direction == Direction::out  ? ", out"
                       : w.direction == Direction::in ? ", in"

@@ -13,6 +13,7 @@
 #include <gx/core/contract.hpp>           // GX_EXPECT
 #include <gx/core/rng.hpp>                // Rng: which bit
 #include <gx/core/stream.hpp>             // Operation
+#include <gx/io/duration_text.hpp>        // duration_text
 #include <gx/sim/des/engine.hpp>          // Engine
 #include <gx/sim/fault/validate.hpp>      // check_faults
 #include <gx/sim/fault/injector.hpp>      // FaultPlan
@@ -280,8 +281,8 @@ GX_DECL std::vector<std::string> FaultInjector::unfired() const {
     for (std::size_t i = 0; i < faults_.size(); ++i)
         if (!fired_[i])
             sentences.push_back(describe(faults_[i], i) + ": it had no effect before the run " +
-                                "ended at " + std::to_string(engine_.now().count()) +
-                                " ns: give an earlier time, or one at which it matters, or set "
+                                "ended at " + duration_text(engine_.now()) +
+                                ": give an earlier time, or one at which it matters, or set "
                                 "faults_must_fire of the cluster's options to false");
     return sentences;
 }

@@ -11,6 +11,7 @@
 #include <boost/context/detail/exception.hpp>  // forced_unwind
 
 #include <gx/core/contract.hpp>               // GX_EXPECT
+#include <gx/io/duration_text.hpp>            // duration_text
 #include <gx/sim/world/cluster.hpp>           // Cluster
 #include <gx/sim/world/nic_trace.hpp>         // trace_links
 #include <gx/sim/world/run.hpp>               // Run
@@ -211,8 +212,8 @@ GX_DECL const Topology& Base::topology() const { return last().topology; }
 GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options) {
     Problems problems;
     problems.check(options.deadline.count() > 0,
-                   "deadline is " + std::to_string(options.deadline.count()) +
-                       " ns: it ends every wait at once; give the longest time that a message "
+                   "deadline is " + duration_text(options.deadline) +
+                       ": it ends every wait at once; give the longest time that a message "
                        "may take");
     problems.check(
         options.threads >= 0 && options.threads <= 1024,
@@ -300,6 +301,9 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
         a.notes.push_back("Kernels beside communication take " +
                           std::to_string(std::lround(100 * options.overlap_slowdown.share)) +
                           " % of their time longer.");
+    if (!options.faults.empty())
+        a.notes.push_back("Faults: a message is waited for " + duration_text(options.deadline) +
+                          " at most (deadline); a rank that dies without a word is noticed then.");
     return a;
 }
 

@@ -7,6 +7,7 @@
 #include <boost/context/detail/exception.hpp>  // forced_unwind
 
 #include <gx/core/contract.hpp>       // GX_EXPECT
+#include <gx/io/duration_text.hpp>    // duration_text
 #include <gx/sim/des/engine.hpp>      // Engine
 #include <gx/sim/world/matching.hpp>  // MessageMatcher
 #include <gx/sim/world/rank.hpp>      // Endpoint, Stream
@@ -39,8 +40,7 @@ GX_DECL Arrival Endpoint::wait_any(std::span<const Request> requests) {
         ++failed_waits_ > limits_.failed_waits)
         throw Stuck("rank " + std::to_string(rank_) +
                     " is stuck: " + std::to_string(failed_waits_) + " of its waits failed up to " +
-                    std::to_string(begin.count()) +
-                    " ns, and it posts messages again instead of returning.");
+                    duration_text(begin) + ", and it posts messages again instead of returning.");
     if (faults_) {
         const Nanoseconds pause = faults_->end_of_pause(rank_) - engine_.now();
         if (pause.count() > 0) engine_.advance(pause);
@@ -54,8 +54,8 @@ GX_DECL void Endpoint::count_wait(Nanoseconds now) {
     const bool too_often = limits_.waits > 0 && ++waits_ > limits_.waits;
     if (!too_often && now <= limits_.time) return;
     throw Stuck("rank " + std::to_string(rank_) + " is stuck: " + std::to_string(waits_) +
-                " waits up to " + std::to_string(now.count()) +
-                " ns. It waits again and again without progress (livelock).");
+                " waits up to " + duration_text(now) +
+                ". It waits again and again without progress (livelock).");
 }
 
 GX_DECL void Endpoint::spend(std::string_view kernel, Bytes traffic) {
