@@ -20,7 +20,7 @@ struct SyntheticOptions {
 };
 
 /// Generates train and test images of the same classes, with independent noise; classes in turn.
-/// Errors: options outside their ranges break the contract.
+/// Errors: gx::Error that lists the options outside their ranges.
 /// Order:  equal options give equal pixels on every compiler.
 [[nodiscard]] GX_DECL Split synthetic(const SyntheticOptions& o);
 

@@ -3,9 +3,10 @@
 
 #include <algorithm>  // clamp
 #include <memory>     // make_unique
+#include <string>     // sentences
 
-#include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/core/rng.hpp>          // Rng
+#include <gx/io/problems.hpp>       // Problems
 #include <gx/loader/synthetic.hpp>  // synthetic
 
 namespace gx {
@@ -46,10 +47,22 @@ namespace detail::loader {
 }  // namespace detail::loader
 
 GX_DECL Split synthetic(const SyntheticOptions& o) {
-    GX_EXPECT(o.classes >= 2 && o.classes <= 256, "labels are bytes: 2 to 256 classes");
-    GX_EXPECT(o.shape.elements() > 0, "an image needs at least one channel, row and column");
-    GX_EXPECT(o.train_count >= 1 && o.test_count >= 0, "there is at least one image to train on");
-    GX_EXPECT(o.noise >= 0 && o.noise <= 255, "noise is an amount of 0 to 255");
+    constexpr int most_side = 65'536;
+    constexpr std::int64_t most_images = 2'000'000'000;
+    Problems problems;
+    const auto in = [&](const char* option, std::int64_t x, std::int64_t least, std::int64_t most) {
+        problems.check(x >= least && x <= most, std::string(option) + " is " + std::to_string(x) +
+                                                    ": give " + std::to_string(least) + " to " +
+                                                    std::to_string(most));
+    };
+    in("shape.channels", o.shape.channels, 1, most_side);
+    in("shape.height", o.shape.height, 1, most_side);
+    in("shape.width", o.shape.width, 1, most_side);
+    in("classes", o.classes, 2, 256);  // labels are bytes
+    in("train_count", o.train_count, 1, most_images);
+    in("test_count", o.test_count, 0, most_images);
+    in("noise", o.noise, 0, 255);
+    problems.throw_if_any("synthetic images");
     Split split{detail::loader::synthetic_part(o, 0, o.train_count),
                 detail::loader::synthetic_part(o, o.train_count, o.test_count)};
     normalise_as(split.test, split.train);
