@@ -1,4 +1,4 @@
-// expect: gx: not a Model: an image smaller than the network's stride
+// expect: gx: not a Model: an image too small for a window of the network
 // expect: Fix: give 'input' a larger image
 #include <gx/model/vgg.hpp>
 

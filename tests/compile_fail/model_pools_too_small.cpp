@@ -1,4 +1,4 @@
-// expect: gx: not a Model: an image smaller than the network's stride
+// expect: gx: not a Model: an image too small for a window of the network
 // near gcc: layer '7' (max_pool, operation 8): 1x1 input for a 2x2 window
 // near clang: Layer<'7'>, gx::OpKind::max_pool, 8, gx::detail::model::Input<1, 1>
 // errors: 1

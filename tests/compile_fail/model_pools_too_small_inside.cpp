@@ -1,4 +1,4 @@
-// expect: gx: not a Model: an image smaller than the network's stride
+// expect: gx: not a Model: an image too small for a window of the network
 // near gcc: layer 'tail.2.1' (avg_pool, operation 4): 2x2 input for a 3x3 window
 // near clang: Layer<'t', 'a', 'i', 'l', '.', '2', '.', '1'>, gx::OpKind::avg_pool, 4
 #include <gx/model/layers.hpp>

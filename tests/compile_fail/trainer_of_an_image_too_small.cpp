@@ -1,4 +1,4 @@
-// expect: gx: not a Model: an image smaller than the network's stride
+// expect: gx: not a Model: an image too small for a window of the network
 #include <gx/model/lenet.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/trainer/trainer.hpp>

@@ -47,7 +47,7 @@ struct Stride8 {
 };
 static_assert(gx::fits<Stride8>({1, 8, 8}));
 static_assert(gx::fits<Stride8>({1, 8, 17}));
-static_assert(!gx::fits<Stride8>({1, 7, 8}), "an image smaller than the network's stride");
+static_assert(!gx::fits<Stride8>({1, 7, 8}), "an image too small for a window of the network");
 static_assert(!gx::fits<Stride8>({0, 8, 8}), "an image without channels");
 static_assert(gx::trouble<Stride8>({.input = {1, 7, 7}}).fault == gx::GraphFault::image_too_small);
 static_assert(gx::trouble<Stride8>({.label_smoothing = 1.0}).fault == gx::GraphFault::bad_rate);
@@ -80,7 +80,7 @@ TEST(Model, SaysWhichLayerFindsTheImageTooSmall) {
 
 TEST(ModelDeathTest, StopsWhenAnImageFromOutsideIsTooSmall) {
     EXPECT_DEATH((void)gx::graph<Stride8>({.input = {1, 4, 4}}),
-                 "image is smaller than the network's stride");
+                 "image is too small for a window of the network");
 }
 
 }  // namespace

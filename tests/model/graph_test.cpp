@@ -59,7 +59,7 @@ TEST(Graph, NamesTheFirstFaultAndItsLayer) {
     });
     EXPECT_EQ(small.fault, GraphFault::image_too_small);
     EXPECT_EQ(small.at.view(), "second");
-    EXPECT_NE(gx::to_string(small.fault).find("smaller than the network's stride"),
+    EXPECT_NE(gx::to_string(small.fault).find("too small for a window of the network"),
               std::string_view::npos);
 }
 
@@ -71,7 +71,7 @@ TEST(Graph, TellsTheLayerItsKindAndTheSizesThatDoNotFit) {
     });
     EXPECT_EQ(t.where().view(), "layer 'a.12' (max_pool, operation 4): 1x1 input for a 2x2 window");
     EXPECT_EQ(t.kind, gx::OpKind::max_pool);
-    EXPECT_TRUE(t.text().view().starts_with("the image is smaller than the network's stride"));
+    EXPECT_TRUE(t.text().view().starts_with("the image is too small for a window of the network"));
     EXPECT_TRUE(t.text().view().ends_with(t.where().view()));
 
     const auto own = trial({1, 4, 4}, [](GraphBuilder& b) {  // a layer of another header
@@ -128,7 +128,7 @@ TEST(Graph, FindsEveryKindOfFault) {
 TEST(GraphDeathTest, StopsAtAFaultWhenStrict) {
     GraphBuilder b("strict", {1, 2, 2}, 2);
     EXPECT_DEATH(b.conv2d(0, {1, Window::square(3)}, "x"),
-                 "smaller than the network's stride.*layer 'x'.*2x2 input for a 3x3 window");
+                 "too small for a window of the network.*layer 'x'.*2x2 input for a 3x3 window");
 }
 
 // ---- A property, for any network ----------------------------------------------------

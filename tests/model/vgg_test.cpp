@@ -18,7 +18,7 @@ static_assert(has<gx::Vgg16>(138'357'544, 1547) && has<gx::Vgg16Bn>(138'365'992,
 static_assert(has<gx::Vgg19>(143'667'240, 1963) && has<gx::Vgg19Bn>(143'678'248, 1963));
 static_assert(gx::Vgg16::name == "VGG16" && gx::Vgg16Bn::name == "VGG16-BN");
 static_assert(gx::fits<gx::Vgg16>({3, 448, 448}), "14 x 14 pooled to 7 x 7");
-static_assert(!gx::fits<gx::Vgg16>({3, 31, 224}), "an image smaller than the network's stride");
+static_assert(!gx::fits<gx::Vgg16>({3, 31, 224}), "an image too small for a window of the network");
 
 // ---- A case worked by hand ----------------------------------------------------------
 TEST(Vgg16, NamesItsLastLayersAsTorchvision) {

@@ -123,9 +123,9 @@ inline constexpr GraphFault found = Fault;
 template <GraphFault Fault, class At>
 consteval bool explain_fault() {
     static_assert(found<Fault, At> != GraphFault::image_too_small,
-                  "gx: not a Model: an image smaller than the network's stride. A window of a "
-                  "convolution or a pooling finds less than itself. Fix: give 'input' a larger "
-                  "image, or use a network with fewer stages.");
+                  "gx: not a Model: an image too small for a window of the network. A convolution "
+                  "or a pooling, behind the strides before it, finds less than its window. Fix: "
+                  "give 'input' a larger image, or use a network with fewer stages.");
     static_assert(found<Fault, At> != GraphFault::window_on_flat,
                   "gx: not a Model: a convolution or a pooling behind a Linear or a Flatten. "
                   "Its input is one pixel. Fix: put it before the first of these.");

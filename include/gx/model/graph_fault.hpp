@@ -30,7 +30,7 @@ enum class GraphFault : std::uint8_t {
         "nothing is wrong",
         "an image needs at least one channel, row and column",
         "a classifier needs at least two classes",
-        "the image is smaller than the network's stride: use a larger image or a network with "
+        "the image is too small for a window of the network: use a larger image or a network with "
         "fewer stages",
         "a layer needs at least one output, a window and a stride of at least 1, and a pooling "
         "pads by half its window at most",
