@@ -3,6 +3,7 @@
 
 #include <new>
 #include <string>
+#include <vector>
 
 #include <gx/loader/synthetic.hpp>
 #include <gx/model/lenet.hpp>
@@ -101,6 +102,20 @@ TEST(Run, WarnsOfAWarmupThatItDoesNotEnd) {
               "the learning rate still rises at the last of 12 steps, to 0.05: a warm-up is to end "
               "before the run does. Let it end earlier ('climb_steps' of Warmup, 'points' of "
               "PiecewiseLinear), or train longer.");
+}
+TEST(Run, NotesABatchThatIsLargerThanTheTrainingSet) {
+    const auto notes = [](int batch) {
+        const RunWorld world{.ranks = 4};
+        const RunOptions o{.batch = batch, .epochs = 1};
+        return record_of(start_run(composition(), o, sources(), world), world).notes;
+    };
+    const auto images = sources().train.count();
+    EXPECT_TRUE(notes(int(images) / 4).empty()) << "a step takes all, and as many";
+    const std::vector<std::string> found = notes(int(images));
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0], "Every step takes all " + std::to_string(images) +
+                            " training images: batch " + std::to_string(images) +
+                            " on 4 ranks is " + std::to_string(4 * images) + ".");
 }
 TEST(Run, ThatIsWrongListsTheProblemsOfOptionsSchedulesAndPolicies) {
     RunComposition r = composition();

@@ -317,6 +317,11 @@ GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
         r.notes.push_back("Each rank's batch is computed in " +
                           std::to_string(run.options.micro_batches) +
                           " micro-batches, whose gradients are summed.");
+    if (const std::int64_t images = run.data.train.count();
+        run.phases.size() == 1 && images < run.plan.global_batch)
+        r.notes.push_back(
+            fmt::format("Every step takes all {} training images: batch {} on {} ranks is {}.",
+                        images, run.options.batch, world.ranks, run.plan.global_batch));
     if (!run.options.deterministic)
         r.notes.push_back(
             "Kernels may sum in an order that changes from run to run, where the "
