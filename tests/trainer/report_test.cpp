@@ -58,6 +58,7 @@ TEST(Report, ShowsTheTimeToAccuracies) {
                       "<tr><th>Reducer<th>45 %<th>50 %<th>55 %<th>60 %</tr>",
                       "<tr><td>Slow<td>0.5 s<td>0.5 s<td>0.5 s<td>1.0 s</tr>",
                       "<tr><td>Never<td>1.0 s<td>1.0 s<td>not reached<td>not reached</tr>",
+                      "of the first test with the accuracy.",
                       "Accuracies of Net, seconds of ResNet50."));
     gx::RunRecord untested = run();
     for (gx::EpochRow& e : untested.epochs) e.test_accuracy_pct = 0;

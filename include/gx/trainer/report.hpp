@@ -26,7 +26,8 @@ using Points = std::vector<std::pair<double, double>>;
 
 }  // namespace detail::report
 
-/// Bar chart of a mean step's time in ms, one bar for each run whose time is known.
+/// Bar chart of a mean step's time in ms, one bar for each run whose time is known. Time of steps
+/// that a loss has undone counts, the steps do not.
 [[nodiscard]] GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs);
 
 /// Seconds of training until the end of the first epoch whose test accuracy is at least `pct`; none

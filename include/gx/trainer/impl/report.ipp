@@ -88,7 +88,9 @@ GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs) {
         }
         html += "</tr>\n";
     }
-    html += "</table></div>\n";
+    html +=
+        "</table></div>\n<p class=\"note\">Runs are tested at the ends of epochs: a time is that "
+        "of the first test with the accuracy.</p>\n";
     const RunRecord& first = runs.front();
     if (!first.timed_as.empty())
         html += fmt::format("<p class=\"note\">Accuracies of {}, seconds of {}.</p>\n",
@@ -273,8 +275,8 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
             shown_ms = std::max(shown_ms, 1.5e3 * r.seconds / detail::report::steps_made(r));
     html += fmt::format(
         "<p>The last {:.0f} ms of the first epoch, rank 0; where the network is simulated, the "
-        "load "
-        "of its first NIC.</p>\n<p class=\"key\">",
+        "load of its first NIC. An epoch's last step may hold fewer images than the "
+        "others.</p>\n<p class=\"key\">",
         shown_ms);
     using chart::Part;
     for (const auto& [part, name] : {std::pair{Part::forward, "forward"},
