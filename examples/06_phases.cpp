@@ -9,8 +9,11 @@
 //              3      32   0.070      10.266        383     53.1
 //              4      48   0.008      15.608        383     75.0
 
+#include <unistd.h>  // getpid
+
 #include <cstdio>      // printf
 #include <filesystem>  // a folder for the files
+#include <string>      // its name
 
 #include <gx/loader/record_file.hpp>           // RecordFile, write_records
 #include <gx/loader/synthetic.hpp>             // synthetic
@@ -31,7 +34,8 @@ struct SmallNet : gx::Network<gx::ImageShape{1, 12, 12}, 4, gx::Conv<8, 3, 1, 1>
 };
 
 int main() {
-    const auto folder = std::filesystem::temp_directory_path() / "gx-06-phases";
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("gx-06-phases-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder);
     const gx::Split data =
         gx::synthetic({.shape = {1, 12, 12}, .classes = 4, .train_count = 256, .test_count = 128});

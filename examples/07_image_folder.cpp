@@ -7,6 +7,8 @@
 //          epoch 3  loss 0.385  test 100.0 %
 //          epoch 4  loss 0.397  test 100.0 %
 
+#include <unistd.h>  // getpid
+
 #include <cstdio>      // printf
 #include <filesystem>  // folders
 #include <string>      // names
@@ -54,7 +56,8 @@ struct SmallNet : gx::Network<gx::ImageShape{3, 16, 16}, 3, gx::Conv<8, 3, 1, 1>
 };
 
 int main() {
-    const fs::path folder = fs::temp_directory_path() / "gx-07-image-folder";
+    const fs::path folder =
+        fs::temp_directory_path() / ("gx-07-image-folder-" + std::to_string(::getpid()));
     const char* const colours[] = {"red", "green", "blue"};
     for (const char* const set : {"train", "test"})
         for (int c = 0; c < 3; ++c) {

@@ -8,8 +8,11 @@
 //          west 25 %
 //          it is north
 
+#include <unistd.h>  // getpid
+
 #include <cstdio>      // printf
 #include <filesystem>  // folders
+#include <string>      // names
 
 #include <gx/loader/synthetic.hpp>   // synthetic
 #include <gx/model/layers.hpp>       // Network
@@ -38,7 +41,8 @@ Split images(int classes, int train, std::uint64_t seed) {
 }
 
 int main() {
-    const auto folder = std::filesystem::temp_directory_path() / "gx-08-fine-tuning";
+    const auto folder = std::filesystem::temp_directory_path() /
+                        ("gx-08-fine-tuning-" + std::to_string(::getpid()));
     Threads<2, reference::Device> threads;
 
     // A network that knows ten classes.

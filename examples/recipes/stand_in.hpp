@@ -61,7 +61,12 @@ inline void draw(const std::filesystem::path& file, int label, std::uint64_t num
 class TemporaryFolder {
 public:
     explicit TemporaryFolder(const std::string& name) {
-        std::string made = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
+        std::error_code none;
+        const auto parent = std::filesystem::temp_directory_path(none);
+        if (none)
+            throw gx::Error("there is no folder for temporary files: " + none.message() +
+                            ". Let TMPDIR name one that exists.");
+        std::string made = (parent / (name + "-XXXXXX")).string();
         if (mkdtemp(made.data()) == nullptr)
             throw gx::Error("folder '" + made + "' can't be made: " + std::strerror(errno) +
                             ". Let TMPDIR name a folder that can be written.");
