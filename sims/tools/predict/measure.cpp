@@ -1,7 +1,8 @@
 #include <tools/predict/measure.hpp>
 
-#include <algorithm>  // min
-#include <array>      // words
+#include <algorithm>         // min
+#include <array>             // words
+#include <initializer_list>  // names
 
 #include <gx/core/error.hpp>      // Error
 #include <tools/common/text.hpp>  // lower, has
@@ -71,6 +72,25 @@ bool is_step(std::string_view unit, double seconds) {
         if (has(unit, word)) return false;
     return seconds <= 1;
 }
+/// Whether a rate is of each of what begins with one of `names`: "img/s per GPU", "img/s/node",
+/// "img/s on each machine"; not "img/s, 8 GPUs".
+bool is_of_each(std::string_view unit, std::initializer_list<std::string_view> names) {
+    for (const std::string_view before : {"/", "per ", "each ", "every ", " a ", " one "})
+        for (auto at = unit.find(before); at != unit.npos; at = unit.find(before, at + 1)) {
+            std::string_view of = unit.substr(at + before.size());
+            of.remove_prefix(std::min(of.find_first_not_of(' '), of.size()));
+            for (const std::string_view name : names)
+                if (of.starts_with(name)) return true;
+        }
+    return false;
+}
+bool is_of_each_gpu(std::string_view unit) {
+    return is_of_each(unit, {"gpu", "device", "accelerator", "card", "chip", "v100", "a100", "h100",
+                             "h200", "b200", "p100", "k80", "titan"});
+}
+bool is_of_each_node(std::string_view unit) {
+    return is_of_each(unit, {"node", "machine", "server", "host", "worker node"});
+}
 /// A share, or a rate that counts no samples; false: neither.
 bool is_relative(std::string_view unit, Measure& m) {
     if (unit[0] == '%' || unit.starts_with("efficiency") || has(unit, "scaling eff") ||
@@ -82,7 +102,7 @@ bool is_relative(std::string_view unit, Measure& m) {
                  has(unit, "speedup") || has(unit, "speed-up") || unit.starts_with("times") ||
                  has(unit, "flop") || unit.starts_with("epoch");
     m.relative = m.relative && !has(unit, "time (") && !unit.starts_with("epoch time");
-    m.per_gpu = m.relative && has(unit, "flop") && has(unit, "gpu");
+    m.per_gpu = m.relative && has(unit, "flop") && is_of_each_gpu(unit);
     return m.relative;
 }
 /// A rate by its short name, "fps" or "wps".
@@ -196,8 +216,15 @@ void check_time(std::string_view unit, std::string_view written, const std::stri
     };
     for (const std::string_view before :
          {"/", " per ", " for ", "(per ", "[per ", "(for ", "[for "})
-        if (const auto at = unit.find(before); at != unit.npos)
+        for (auto at = unit.find(before); at != unit.npos; at = unit.find(before, at + 1))
             check(unit.substr(at + before.size()), !has(before, "for "));
+    if (const auto comma = unit.find(", "); comma != unit.npos) {  // "ms, 100 steps"
+        std::string_view behind = unit.substr(comma + 2);
+        const auto digits = behind.find_first_not_of("0123456789,");
+        std::string_view rest = behind;
+        if (digits != 0 && digits != behind.npos && is_step_word(next_word(rest)))
+            check(behind, false);
+    }
     // "ms (100 steps)"; not "s/step (8 images)", which says what a step holds
     const auto at = unit.find_first_of("([");
     if (at == unit.npos) return;
@@ -208,9 +235,31 @@ void check_time(std::string_view unit, std::string_view written, const std::stri
         if (of.starts_with(sum)) of.remove_prefix(sum.size());
     check(of, false);
 }
+/// Errors: gx::Error for a number of epochs in words: "h for ten epochs".
+void check_epochs(std::string_view unit, std::string_view written, const std::string& field) {
+    std::string_view rest = unit;
+    bool named = false;
+    for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+        if (named && word.starts_with("epoch"))
+            throw Error(field + "unit '" + std::string(written) +
+                        "' has its number of epochs in words: write it in digits, as in h for 90 "
+                        "epochs");
+        named = is_small_number(word) || is_many(word);
+    }
+}
 /// Errors: gx::Error for a rate in multiples, as "thousand images" or "10^3 img", but those that
 ///         `multiple` reads.
-void check_multiple(std::string_view what, std::string_view written, const std::string& field) {
+void check_multiple(std::string_view what, std::string_view of_time, std::string_view written,
+                    const std::string& field) {
+    const auto refuse = [&] {
+        throw Error(field + "unit '" + std::string(written) +
+                    "' counts in multiples: write img/s, seq/s or tokens/s, or k img/s for "
+                    "thousands and M img/s for millions");
+    };
+    if (const auto at = of_time.find_first_of("(["); at != of_time.npos) {  // "img/s (thousands)"
+        std::string_view inside = of_time.substr(at);
+        if (is_many(next_word(inside))) refuse();
+    }
     std::string_view rest = what;
     bool behind = false;  // what is counted: "tokens of a 345 M model" are single ones
     for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
@@ -227,10 +276,7 @@ void check_multiple(std::string_view what, std::string_view written, const std::
         const bool counted = is_counted(word);
         many = many || (counted && before.find_first_of("0123456789") != before.npos &&
                         before.find_first_not_of("0123456789.,^*x \xc3\x97") == before.npos);
-        if (many)
-            throw Error(field + "unit '" + std::string(written) +
-                        "' counts in multiples: write img/s, seq/s or tokens/s, or k img/s for "
-                        "thousands and M img/s for millions");
+        if (many) refuse();
         behind = behind || counted || has_multiple(word);
     }
 }
@@ -249,6 +295,7 @@ Measure measure_of(std::string_view written, const std::string& field) {
     if (m.seconds == 0) m.seconds = time_named(unit);
     if (m.seconds > 0) {
         check_time(unit, written, field);
+        check_epochs(unit, written, field);
         const bool step = is_step(unit, m.seconds);
         m.kind = step ? Measure::Kind::step_time : Measure::Kind::job_time;
         m.epochs = step ? 1 : epochs_in(unit);
@@ -259,12 +306,12 @@ Measure measure_of(std::string_view written, const std::string& field) {
             m.seconds = time_word(std::string_view(unit).substr(at + per.size()));
             const std::string_view what = std::string_view(unit).substr(0, at);
             m.tokens = counts_tokens(unit, what);
-            m.per_gpu = has(unit, "gpu");
-            m.per_node = has(unit, "node") || has(unit, "machine");
+            m.per_gpu = is_of_each_gpu(unit);
+            m.per_node = is_of_each_node(unit);
             if (has(what, "iter") || has(what, "step") || has(what, "batch") || what == "it")
                 m.kind = Measure::Kind::step_rate;
             if (m.seconds > 0) {
-                check_multiple(what, written, field);
+                check_multiple(what, std::string_view(unit).substr(at), written, field);
                 m.seconds /= multiple(what);
                 return m;
             }

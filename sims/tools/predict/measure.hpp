@@ -25,7 +25,8 @@ struct Measure {
 /// Errors: gx::Error for a unit that is missing or says neither a rate, a time nor a share; for a
 ///         time of one example, as "ms/image" or "ms (per image)"; for one of several steps or
 ///         examples, as "s/100 it", "s/k steps", "ms (100 steps)" or "days for 300 billion tokens";
-///         and for a rate in other multiples, as "1000 img/s", "dozens of images/s" or "Gtokens/s".
+///         for epochs counted in words, as "h for ten epochs"; and for a rate in other multiples,
+///         as "1000 img/s", "dozens of images/s", "Gtokens/s" or "img/s (thousands)".
 [[nodiscard]] Measure measure_of(std::string_view written, const std::string& field);
 
 }  // namespace gx::tools::predict

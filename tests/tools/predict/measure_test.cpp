@@ -42,6 +42,13 @@ TEST(Measure, OtherWordsForTheSame) {
     EXPECT_EQ(of("ktokens/s").seconds, 1e-3);
     EXPECT_EQ(of("kg/s").seconds, 1);
     EXPECT_TRUE(of("img/s per node").per_node);
+    for (const char* each : {"img/s/GPU", "img/s per V100", "images/s on each GPU", "img/s a GPU"})
+        EXPECT_TRUE(of(each).per_gpu && !of(each).per_node) << each;
+    for (const char* each : {"img/s/node", "img/s per machine", "images/s (per server)"})
+        EXPECT_TRUE(of(each).per_node && !of(each).per_gpu) << each;
+    for (const char* all : {"img/s, 8 GPUs", "img/s on 8 GPUs", "images/s (16 nodes)",
+                            "img/s, 2 machines", "img/s per 8 GPUs"})
+        EXPECT_EQ(of(all), of("img/s")) << all;
     for (const char* step : {"s", "sec", "s/it", "step time (s)", "iteration time, s"})
         EXPECT_EQ(of(step), of("s/iteration")) << step;
     EXPECT_EQ(of("epoch time (s)"), of("s/epoch"));
@@ -69,7 +76,7 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
     for (const std::string unit :
          {"ms/image", "us/img", "s/image", "ms per sample", "s / sequence", "ms per training image",
           "ms/token", "time per image (ms)", "s/img, batch 64", "ms (per image)", "ms/query",
-          "ms/patch", "ms per data point", "ms [per frame]"})
+          "ms/patch", "ms per data point", "ms [per frame]", "ms/step/image"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' is a time of one example: give a rate, in img/s"));
@@ -95,11 +102,19 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
                                    "days for 300 billion tokens",
                                    "days for 300B tokens",
                                    "days (300B tokens)",
-                                   "h for 1 million images"})
+                                   "h for 1 million images",
+                                   "ms, 100 steps",
+                                   "ms, 1,000 iterations"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' is a time of several steps or examples: give that of "
                                         "one step"));
+    for (const std::string unit : {"h for ten epochs", "min per hundred epochs"})
+        EXPECT_THAT(refusal(unit.c_str()),
+                    testing::StartsWith("field 'unit': unit '" + unit +
+                                        "' has its number of epochs in words"));
+    EXPECT_EQ(of("s, step of two GPUs"), of("s/iteration"));
+    EXPECT_EQ(of("s/epoch, ten workers"), of("s/epoch"));
     for (const char* step : {"s/iteration of 64 images", "s per batch of 32 images", "s per 1 step",
                              "s/step, mean of 100 steps", "s per mini-batch (8 samples)",
                              "s (mean of 100 steps)", "s/it (64 images)"})
@@ -112,11 +127,26 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
 }
 /// Each was read as a rate of single ones.
 TEST(Measure, RatesInOtherMultiplesAreRefused) {
-    for (const std::string unit :
-         {"thousand images/s", "thousands of images per second", "10^3 img/s", "1000 img/s",
-          "1e3 img/s", "million tokens/day", "billion tokens/day", "B tokens/day", "100 it/s",
-          "kilo-images/s", "Gtokens/s", "G tokens/s", "dozens of images/s", "tens of images/s",
-          "1k img/s", "total k img/s", "images (thousands)/s", "images (k)/s"})
+    for (const std::string unit : {"thousand images/s",
+                                   "thousands of images per second",
+                                   "10^3 img/s",
+                                   "1000 img/s",
+                                   "1e3 img/s",
+                                   "million tokens/day",
+                                   "billion tokens/day",
+                                   "B tokens/day",
+                                   "100 it/s",
+                                   "kilo-images/s",
+                                   "Gtokens/s",
+                                   "G tokens/s",
+                                   "dozens of images/s",
+                                   "tens of images/s",
+                                   "1k img/s",
+                                   "total k img/s",
+                                   "images (thousands)/s",
+                                   "images (k)/s",
+                                   "img/s (thousands)",
+                                   "tokens per second (millions)"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' counts in multiples: write img/s"));
