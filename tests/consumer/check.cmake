@@ -44,7 +44,7 @@ function(must_refuse component sentence)
     message(FATAL_ERROR "component '${component}' without ${ARGN}: ${text}")
   endif()
 endfunction()
-must_refuse(nonsense "no component 'nonsense'")
+must_refuse(nonsense "no component .nonsense.: it has .*reference.*sim")
 # must_find(OPTIONAL WRONG ARGUMENT ...): gx is found, with gx::reference; after it WRONG is false.
 function(must_find optional wrong)
   file(WRITE ${place}/optional/CMakeLists.txt
@@ -63,9 +63,9 @@ endif()
 # What an optional component lacks costs this one alone.
 # A row: a component, what it needs by the error, and the definition with which that is not found.
 set(rows "nccl" "the header nccl.h" "GX_NCCL_INCLUDE_DIR="
-         "onednn" "a package that find_package.dnnl CONFIG. does not find"
+         "onednn" "a package that find_package.dnnl CONFIG. does not find .Debian: libdnnl-dev."
          "CMAKE_DISABLE_FIND_PACKAGE_dnnl=ON"
-         "image" "a package that find_package.PNG. does not find"
+         "image" "a package that find_package.PNG. does not find .Debian: libpng-dev."
          "CMAKE_DISABLE_FIND_PACKAGE_PNG=ON")
 while(rows)
   list(POP_FRONT rows component needs missing)
