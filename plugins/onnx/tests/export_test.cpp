@@ -121,11 +121,11 @@ double bound(const Graph& g) {
 
 TEST_P(Exported, HasTheLogitsOfTheReferenceInOnnxruntime) {
     const char* const named = std::getenv("GX_ONNXRUNTIME_PYTHON");
-    const std::string script = std::string(named ? named : "python3") +
+    const std::string script = std::string(named ? named : GX_PEERS "/bin/python") +
                                " " GX_SOURCE_DIR "/plugins/onnx/tests/run_onnx.py";
     if (static const bool there = std::system((script + " 2>/dev/null").c_str()) == 0; !there)
-        GTEST_SKIP() << "python3 has no onnxruntime and safetensors: install them from PyPI, and "
-                        "name their interpreter in GX_ONNXRUNTIME_PYTHON";
+        GTEST_SKIP() << "there is no interpreter with PyPI's onnxruntime and safetensors: name one "
+                        "in GX_ONNXRUNTIME_PYTHON";
     const Folder folder;
     const Graph& g = networks()[GetParam()].graph;
     const Weights& w = networks()[GetParam()].weights;
