@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# run.sh: runs a command below a Slurm cluster of this machine alone, which it starts and ends.
-# `run.sh --help` describes it.
+# slurm.sh: runs a command below a Slurm cluster of this machine alone, which it starts and ends.
+# `slurm.sh --help` describes it.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-plugins/mpi/slurm/run.sh [--cpus N] -- COMMAND [ARGUMENT...]
+tests/support/slurm.sh [--cpus N] -- COMMAND [ARGUMENT...]
 
 Starts munged, slurmctld and slurmd in a new folder, runs COMMAND with SLURM_CONF set, as in
-    run.sh -- srun --overcommit -n 4 --mpi=pmix PROGRAM     Open MPI; --mpi=pmi2: MPICH
+    slurm.sh -- srun --overcommit -n 4 --mpi=pmix PROGRAM     Open MPI; --mpi=pmi2: MPICH
 and exits with its status. The daemons and the folder are gone once it has ended. It listens at
 ports of the loopback interface that the kernel has free, and touches no other Slurm.
 
@@ -19,11 +19,11 @@ can't be started, it exits with 77 and a sentence.
 TEXT
 }
 refuse() {
-    printf 'run.sh: %s\n' "$*" >&2
+    printf 'slurm.sh: %s\n' "$*" >&2
     exit 2
 }
 lacks() {
-    printf 'run.sh: skipped: %s\n' "$*" >&2
+    printf 'slurm.sh: skipped: %s\n' "$*" >&2
     exit 77
 }
 

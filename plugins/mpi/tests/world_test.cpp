@@ -320,13 +320,13 @@ TEST(MpiSlurmScript, BadInputAndTheCommandsStatus) {
         const int end = std::system(
             (std::string(GX_SLURM_RUN) + " " + arguments + " > " + output + " 2>&1").c_str());
         const std::string text = read_text(output);
-        if (WEXITSTATUS(end) == 77 && holds(text, "run.sh: skipped: ")) return;
+        if (WEXITSTATUS(end) == 77 && holds(text, "slurm.sh: skipped: ")) return;
         EXPECT_EQ(WEXITSTATUS(end), status) << text;
         EXPECT_EQ(text, said);
     };
-    expect("--cpus 0 -- true", 2, "run.sh: --cpus: '0' is not a whole number above 0\n");
-    expect("--nodes 2 -- true", 2, "run.sh: unknown option '--nodes'; --help lists them\n");
-    expect("", 2, "run.sh: a command is missing: end with -- COMMAND [ARGUMENT...]\n");
+    expect("--cpus 0 -- true", 2, "slurm.sh: --cpus: '0' is not a whole number above 0\n");
+    expect("--nodes 2 -- true", 2, "slurm.sh: unknown option '--nodes'; --help lists them\n");
+    expect("", 2, "slurm.sh: a command is missing: end with -- COMMAND [ARGUMENT...]\n");
     expect("-- sh -c 'echo said; exit 5'", 5, "said\n");
 }
 TEST_P(MpiWorld, NoLauncherIsNamed) {
