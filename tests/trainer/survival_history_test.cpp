@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+
 #include <gx/model/cifar_resnet.hpp>              // ResNet8
 #include <gx/optimizer/adamw.hpp>                 // AdamW
 #include <gx/reducer/double_buffered.hpp>         // DoubleBuffered
@@ -54,6 +56,19 @@ void expect_counted(const Outcome& o, const gx::Split& data, int epochs) {
     for (const gx::StepRow& row : o.record.steps) EXPECT_EQ(row.step, step++);
     EXPECT_EQ(step, o.record.epochs.back().step);
     EXPECT_EQ(std::ssize(o.record.epochs), epochs);
+    // What a loss has cost is in both. Where the record's rank is lost, the next one's clock has
+    // begun the epoch a message's time earlier or later.
+    const auto images = double(data.train.count());
+    const bool one_clock = std::ranges::none_of(o.record.losses, [](const gx::LossRow& loss) {
+        return std::ranges::count(loss.lost, 0) > 0;
+    });
+    double before = 0;
+    for (const gx::EpochRow& row : o.record.epochs) {
+        EXPECT_NEAR(row.images_per_second * (row.seconds - before), images,
+                    one_clock ? 1e-6 : 1e-3 * images)
+            << "epoch " << row.epoch;
+        before = row.seconds;
+    }
 }
 
 // ---- For any faults -----------------------------------------------------------------

@@ -279,9 +279,15 @@ private:
         if (const Checkpoint* const c = within(epoch)) return go_on_within(*c);
         loader_->begin_epoch(epoch);
         const std::int64_t steps = loader_->steps_per_epoch();
-        metrics_.begin(steps, accounts_.seconds);
+        metrics_.begin(steps, begin_seconds(epoch));
         shared_skips_ = 0;
         return {0, steps};
+    }
+    /// Training time when `epoch` began for the first time, where it is made again: what a loss has
+    /// cost belongs to it.
+    [[nodiscard]] double begin_seconds(int epoch) const {
+        if (!gone_back_to_ || epoch != first_epoch_) return accounts_.seconds;
+        return accounts_.over_all_parts(*gone_back_to_);
     }
     /// Returns false where the run stops within the epoch.
     [[nodiscard]] bool train_epoch(int epoch) {
@@ -674,7 +680,8 @@ private:
     std::int64_t steps_of_epoch_ = 0;  ///< of the present one
     Nanoseconds mark_{};               ///< until when a step that a reducer owns is accounted for
     Nanoseconds accounted_{};          ///< accounts_.seconds has the time up to here
-    bool joined_ = false;              ///< it has a state
+    std::optional<double> gone_back_to_{};  ///< training time of the checkpoint, after a loss
+    bool joined_ = false;                   ///< it has a state
 };
 
 // Before each body in impl/*.ipp.

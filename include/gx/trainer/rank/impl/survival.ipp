@@ -31,7 +31,7 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
             carried_.present = {.epoch = epoch,
                                 .first_step = step_,
                                 .timed_images = accounts_.timed_images,
-                                .begin_seconds = accounts_.seconds};
+                                .begin_seconds = begin_seconds(epoch)};
             return begin_epoch(epoch);
         }
         EpochMetrics& present = carried_.present;  // restart() has filled it
@@ -244,6 +244,7 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
                                           (run_.resume ? run_.resume->within.images : 0)};
         keep_snapshot(step_, 0);
         if (later) {
+            gone_back_to_ = run_.resume ? run_.resume->seconds : 0;
             bring_time();  // and not that of the checkpoint
             add_loss(run_.loss, step_);
         }
