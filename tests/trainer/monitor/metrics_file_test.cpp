@@ -126,6 +126,47 @@ TEST(MetricsFile, ALineWithoutItsEndIsDropped) {
               (std::vector<std::string>{"start 0", "step 0", "step 1", "start 2", "step 2",
                                         "step 3", "epoch 4", "end 4"}));
 }
+/// Survivors of a loss may end an epoch again, and write its checkpoint again.
+TEST(MetricsFile, HasACheckpointOnceWhoseEpochEndsAgain) {
+    const Folder folder;
+    const gx::RunRecord record;
+    const std::filesystem::path within = folder / "step-00000003.safetensors",
+                                first = folder / "epoch-0001.safetensors";
+    gx::MetricsFile metrics(folder / "metrics.jsonl");
+    metrics.run_begins({.record = record});
+    const auto end_epoch = [&](bool again) {
+        const gx::EpochRow row{.step = 4};
+        metrics.epoch_done({.row = row, .steps = {}});
+        metrics.checkpoint_written({first, 4});
+        if (!again) metrics.checkpoint_written({within, 3});  // written beside training
+    };
+    for (int step = 0; step < 4; ++step) metrics.step_done({.step = step});
+    end_epoch(false);
+    metrics.step_done({.step = 4});
+    metrics.ranks_lost({.row = {.step = 4, .ranks = 3, .lost = {1}}, .first_epoch = 0});
+    end_epoch(true);
+    const auto lines = lines_of(folder / "metrics.jsonl");
+    EXPECT_EQ(names(lines), (std::vector<std::string>{"start 0", "step 0", "step 1", "step 2",
+                                                      "step 3", "lost 4", "epoch 4"}));
+    std::vector<int> steps;
+    for (const auto& line : checkpoints(lines)) steps.push_back(line.at("step"));
+    EXPECT_EQ(steps, (std::vector<int>{3, 4}));
+}
+/// A run that goes back to a checkpoint keeps it.
+TEST(MetricsFile, KeepsTheCheckpointThatALossGoesBackTo) {
+    const Folder folder;
+    const gx::RunRecord record;
+    const std::filesystem::path first = folder / "epoch-0001.safetensors";
+    gx::MetricsFile metrics(folder / "metrics.jsonl");
+    metrics.run_begins({.record = record});
+    const gx::EpochRow row{.step = 1};
+    metrics.step_done({.step = 0});
+    metrics.epoch_done({.row = row, .steps = {}});
+    metrics.step_done({.step = 1});
+    metrics.checkpoint_written({first, 1});
+    metrics.ranks_lost({.row = {.step = 1, .ranks = 3, .lost = {1}}, .first_epoch = 1});
+    EXPECT_EQ(checkpoints(lines_of(folder / "metrics.jsonl")).size(), 1u);
+}
 TEST(MetricsFile, NamesWhatEndedTheRun) {
     struct Thrower : gx::Observer {
         void step_done(const gx::StepDone& s) override {

@@ -5,6 +5,7 @@
 #include <concepts>     // same_as
 #include <fstream>      // lines
 #include <iterator>     // back_inserter
+#include <optional>     // an event
 #include <type_traits>  // is_arithmetic_v
 
 #include <fmt/core.h>  // numbers
@@ -41,29 +42,26 @@ void put_row(std::string& to, const Row& row, auto keeps) {
     });
 }
 
-/// Whether a run that goes on at `step`, in `epoch`, makes the event of this line again. A line of
-/// another program is none of this file's, and dropped with all behind it.
-GX_DECL bool is_later(const std::string& line, std::int64_t step, int epoch) {
+struct Event {
+    std::string name{};
+    std::int64_t step = 0, epoch = 0;
+};
+/// None: a line of another program.
+GX_DECL std::optional<Event> event_of(const std::string& line) {
     try {
         const JsonValue event = read_json(line);
-        const std::int64_t at = event.at("step").integer();
-        const std::string& name = event.at("event").string();
-        if (name == "epoch") return event.at("epoch").integer() >= epoch;
-        return name == "step" ? at >= step : at > step;
+        Event found{event.at("event").string(), event.at("step").integer()};
+        if (found.name == "epoch") found.epoch = event.at("epoch").integer();
+        return found;
     } catch (const JsonError&) {
-        return true;
+        return std::nullopt;
     }
 }
 
-/// Of a checkpoint after at most `step` steps: it stays valid, though it was written beside later
-/// ones, and its line comes among theirs.
-GX_DECL bool is_of_checkpoint(const std::string& line, std::int64_t step) {
-    try {
-        const JsonValue event = read_json(line);
-        return event.at("event").string() == "checkpoint" && event.at("step").integer() <= step;
-    } catch (const JsonError&) {
-        return false;
-    }
+/// Whether a run that goes on at `step`, in `epoch`, makes this event again.
+GX_DECL bool is_later(const Event& event, std::int64_t step, int epoch) {
+    if (event.name == "epoch") return event.epoch >= epoch;
+    return event.name == "step" ? event.step >= step : event.step > step;
 }
 
 }  // namespace detail::metrics_file
@@ -80,13 +78,17 @@ GX_DECL void MetricsFile::end() {
 
 GX_DECL void MetricsFile::cut_at(std::int64_t step, int epoch) {
     std::uint64_t kept = 0;
-    std::string checkpoints;
-    bool later = false;
+    std::string checkpoints;  // valid still, though they were written beside later steps
+    bool later = false, ends_again = false;
     std::ifstream in(path_, std::ios::binary);
     for (std::string line; std::getline(in, line) && !in.eof();) {  // eof: no end of line
-        later = later || detail::metrics_file::is_later(line, step, epoch);
+        const auto event = detail::metrics_file::event_of(line);
+        later = later || !event || detail::metrics_file::is_later(*event, step, epoch);
         if (!later) kept += line.size() + 1;
-        else if (detail::metrics_file::is_of_checkpoint(line, step)) checkpoints += line + "\n";
+        if (!later || !event) continue;
+        if (event->name == "epoch") ends_again = ends_again || event->step == step;
+        const bool again = event->step > step || (event->step == step && ends_again);
+        if (event->name == "checkpoint" && !again) checkpoints += line + "\n";
     }
     file_->cut(kept);
     if (!checkpoints.empty()) file_->append(checkpoints);
