@@ -250,28 +250,51 @@ TEST(Sources, MayNotLeaveSamplesAsTheyWereInTheReadBefore) {
 /// Counts samples that were left out, as gx::Decoded does.
 struct Skipping : OddSource {
     using OddSource::OddSource;
-    gx::SkippedRecords counted{};
+    gx::SkippedRecords counted{}, of_index{};
     [[nodiscard]] gx::SkippedRecords skipped() const { return counted; }
+    [[nodiscard]] gx::SkippedRecords left_out() const { return of_index; }
 };
 TEST(Sources, ThatLeaveSamplesOutAreAWarningOfTheRun) {
     Skipping train(40), test(12);
-    const auto warnings = [&](bool evaluate) {
+    struct Corrupts : gx::Observer {
+        std::vector<std::pair<Skipping*, std::string>> files{};
+        void run_begins(const gx::RunStart&) override {
+            for (const auto& [source, sentence] : files) source->counted.add(sentence);
+        }
+    } corrupts;
+    const auto warnings = [&](const gx::Sources& sources, bool evaluate = true) {
         auto wall = threads(2);
-        const gx::RunRecord r =
-            Plain({.batch = 3, .evaluate = evaluate}).train(wall, gx::Sources{train, test});
         std::string all;
-        for (const std::string& warning : r.warnings) all += warning + "\n";
+        const Plain trainer({.batch = 3, .evaluate = evaluate, .observers = {&corrupts}});
+        for (const std::string& warning : trainer.train(wall, sources).warnings)
+            if (holds(warning, "set: ")) all += warning + "\n";
         return all;
     };
-    EXPECT_FALSE(holds(warnings(true), "could not be decoded"));
-    train.counted.add("gx: 'a.jpg' is no image.");
-    train.counted.add("gx: 'b.jpg' is no image.");
-    test.counted.add("gx: 'c.jpg' is empty.");
-    EXPECT_TRUE(holds(warnings(true),
-                      "training set: 2 times a sample that was read could not be decoded, and "
-                      "another one took its place. The first: gx: 'a.jpg' is no image.",
-                      "test set: 1 time a sample", "The first: gx: 'c.jpg' is empty."));
-    EXPECT_FALSE(holds(warnings(false), "test set"));
+    EXPECT_EQ(warnings({train, test}), "");
+    corrupts.files = {{&train, "gx: 'a.jpg' is no image."},
+                      {&train, "gx: 'b.jpg' is no image."},
+                      {&test, "gx: 'c.jpg' is empty."}};
+    const std::string found =
+        "training set: 2 times a sample that was read could not be decoded, and another one took "
+        "its place. The first: gx: 'a.jpg' is no image.\n"
+        "test set: 1 time a sample that was read could not be decoded, and another one took its "
+        "place. The first: gx: 'c.jpg' is empty.\n";
+    EXPECT_EQ(warnings({train, test}), found);
+    EXPECT_EQ(warnings({train, test}), found) << "those of this run, not of the one before";
+    EXPECT_EQ(warnings({train, test}, false), found.substr(0, found.find("test set")));
+    corrupts.files.resize(1);
+    EXPECT_TRUE(holds(warnings({train, train}), "training and test set: 1 time a sample"));
+    for (int i = 0; i < 10; ++i) (void)warnings({train, test});
+    EXPECT_EQ(warnings({train, test}),
+              "training set: 1 time a sample that was read could not be decoded, and another one "
+              "took its place.\n")
+        << "sentences of the first ten are kept";
+
+    corrupts.files.clear();
+    test.of_index.add("gx: 'd.jpg' is a symbolic link to nothing.");
+    EXPECT_EQ(warnings({train, test}),
+              "test set: 1 file or record can't be read, and is left out of its 12 images. The "
+              "first: gx: 'd.jpg' is a symbolic link to nothing.\n");
 }
 TEST(Sources, MustOpen) {
     struct Closed : OddSource {

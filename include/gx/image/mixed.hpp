@@ -64,6 +64,11 @@ public:
     {
         return source_.skipped();
     }
+    [[nodiscard]] auto left_out() const
+        requires requires(const S& s) { s.left_out(); }
+    {
+        return source_.left_out();
+    }
     [[nodiscard]] std::string flaw() const {
         if (SourceRef(source_).mixes())
             return "its images are mixed already, and a loss takes two labels an image: mix the "

@@ -153,6 +153,12 @@ public:
         return skipped_->records;
     }
 
+    /// Records that the index of `S` has left out; they are not in info().count.
+    [[nodiscard]] SkippedRecords left_out() const {
+        if constexpr (requires { SkippedRecords(source_.skipped()); }) return source_.skipped();
+        else return {};
+    }
+
 private:
     /// What was read of all samples, once for all readers.
     struct Known {

@@ -135,6 +135,12 @@ GX_DECL void expect_samples(const SourceInfo& info, std::span<const std::uint32_
 
 struct Dataset;
 
+/// Samples or records that a source has left out.
+struct LeftOut {
+    std::int64_t count = 0;
+    std::string first{};  ///< why the first of them was; "": not kept
+};
+
 /// Refers to a Source of any type, which it does not own; as cheap to copy as a pointer.
 /// Default constructed, it refers to a source without samples.
 class SourceRef {
@@ -174,11 +180,17 @@ public:
     [[nodiscard]] std::uint64_t content() const {
         return source_ ? functions_->content(source_) : 0;
     }
-    /// Of samples that were left out since it was opened, because they could not be decoded, a
-    /// sentence; empty: none, or the source does not count them.
-    [[nodiscard]] std::string skipped() const {
-        return source_ ? functions_->skipped(source_) : std::string();
+    /// Times that another sample took the place of one that could not be decoded, since the source
+    /// was made, but the first `before`; 0 where the source does not count them.
+    [[nodiscard]] LeftOut skipped(std::int64_t before = 0) const {
+        return source_ ? functions_->skipped(source_, before) : LeftOut();
     }
+    /// Records and files that its index has left out; they are not in info().count.
+    [[nodiscard]] LeftOut left_out() const {
+        return source_ ? functions_->left_out(source_) : LeftOut();
+    }
+    /// Whether both refer to one object.
+    [[nodiscard]] bool is_same(const SourceRef& other) const { return source_ == other.source_; }
     /// The data set in memory that it refers to; nullptr: a source of another type.
     [[nodiscard]] const Dataset* dataset() const {
         return source_ && functions_->is_dataset ? static_cast<const Dataset*>(source_) : nullptr;
@@ -192,7 +204,8 @@ private:
         std::int64_t (*largest_class)(const void*);
         std::uint64_t (*content)(const void*);
         bool (*mixes)(const void*);
-        std::string (*skipped)(const void*);
+        LeftOut (*skipped)(const void*, std::int64_t before);
+        LeftOut (*left_out)(const void*);
         bool is_dataset;
         std::unique_ptr<SampleReader> (*open_at)(const void*, ImageShape);  // nullptr: not offered
         std::string (*flaw_at)(const void*, ImageShape);
@@ -225,16 +238,22 @@ private:
         if constexpr (requires { s.flaw(); }) return s.flaw();
         else return gx::flaw(s.info());
     }
-    template <class S>
-    static std::string skipped_of(const S& s) {
-        if constexpr (requires { s.skipped().first.at(0); }) {
-            if (const auto all = s.skipped(); all.count > 0)
-                return skipped_text(all.count, all.first.at(0));
-        }
-        return "";
+    template <class Records>
+    static LeftOut behind(const Records& all, std::int64_t before) {
+        if (all.count <= before) return {};
+        const bool kept = before < std::ssize(all.first);
+        return {all.count - before, kept ? all.first[std::size_t(before)] : std::string()};
     }
-    GX_COLD [[nodiscard]] GX_DECL static std::string skipped_text(std::int64_t count,
-                                                                  const std::string& first);
+    template <class S>
+    static LeftOut skipped_of(const S& s, std::int64_t before) {
+        if constexpr (requires { s.skipped().first.at(0); }) return behind(s.skipped(), before);
+        else return {};
+    }
+    template <class S>
+    static LeftOut left_out_of(const S& s) {
+        if constexpr (requires { s.left_out().first.at(0); }) return behind(s.left_out(), 0);
+        else return {};
+    }
     template <class S>
     static constexpr Functions functions_of{
         [](const void* s) { return static_cast<const S*>(s)->info(); },
@@ -255,7 +274,10 @@ private:
                 return static_cast<const S*>(s)->mixes();
             else return false;
         },
-        [](const void* s) { return skipped_of(*static_cast<const S*>(s)); },
+        [](const void* s, std::int64_t before) {
+            return skipped_of(*static_cast<const S*>(s), before);
+        },
+        [](const void* s) { return left_out_of(*static_cast<const S*>(s)); },
         std::same_as<S, Dataset>,
         open_at_of<S>(),
         flaw_at_of<S>(),

@@ -1,6 +1,7 @@
 // Run: what all ranks of a run share; its start and its resumption, compiled once for all Trainers.
 #pragma once
 
+#include <array>        // counts
 #include <cstdint>      // uint64_t
 #include <filesystem>   // files
 #include <functional>   // the policies' functions
@@ -102,8 +103,9 @@ struct Run {
     RunComposition composition;
     RunOptions options;
     Sources data;
-    std::vector<RunPhase> phases{};  ///< at least one
-    Plan plan{};                     ///< in steps of the first phase's batch
+    std::array<std::int64_t, 2> skipped_before{};  ///< SourceRef::skipped of both, as it began
+    std::vector<RunPhase> phases{};                ///< at least one
+    Plan plan{};                                   ///< in steps of the first phase's batch
     Timetable timetable{};
     std::vector<Rate> rates{};             ///< of each phase
     std::optional<Weights> initial{};      ///< none: at random
@@ -143,6 +145,10 @@ GX_COLD [[nodiscard]] GX_DECL Run start_run(RunComposition composition, RunOptio
 
 /// The record of a run that starts, with its notes: all but the optimizer's and scheduler's names.
 GX_COLD [[nodiscard]] GX_DECL RunRecord record_of(const Run& run, const RunWorld& world);
+
+/// Fills in what follows from the record of a run that has ended in a world `a`: throughput,
+/// efficiency, warnings.
+GX_COLD GX_DECL void summarise(RunRecord& record, const WorldInfo& a, const Run& run);
 
 /// Fills in what the checkpoint of a run that is over holds: rows, times, cost.
 GX_COLD GX_DECL void restore_record(const Run& run, RunRecord& record);

@@ -117,10 +117,6 @@ GX_COLD GX_DECL void expect_whole(const RunRecord& r, int epochs);
 GX_COLD [[noreturn]] GX_DECL void throw_too_few(const LossRow& loss, int fewest,
                                                 const std::string& error);
 
-/// Fills in what follows from the record: throughput, efficiency, warnings.
-GX_COLD GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data,
-                               bool evaluated);
-
 /// Takes the rows of `c` into `r`, and those of earlier epochs from the checkpoints beside it.
 GX_COLD GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c,
                                   const std::filesystem::path& path);

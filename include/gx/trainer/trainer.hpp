@@ -135,7 +135,7 @@ public:
             run.watchers->run_failed(std::current_exception());
             throw;
         }
-        detail::trainer::summarise(record, after, data, options_.evaluate);
+        detail::trainer::summarise(record, after, run);
         record.wall_seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         run.watchers->run_ended(record);

@@ -92,13 +92,6 @@ inline std::unique_ptr<SampleReader> expect_reader(std::unique_ptr<SampleReader>
 
 }  // namespace detail::source
 
-GX_DECL std::string SourceRef::skipped_text(std::int64_t count, const std::string& first) {
-    return fmt::format(
-        "{} time{} a sample that was read could not be decoded, and another one took its place. "
-        "The first: {}",
-        count, count == 1 ? "" : "s", first);
-}
-
 GX_DECL std::unique_ptr<SampleReader> SourceRef::open() const {
     const std::string sentence = flaw();
     if (!sentence.empty()) throw Error(fmt::format("gx: data set '{}': {}", info().name, sentence));

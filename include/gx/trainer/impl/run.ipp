@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <cmath>      // isnan, sqrt
 #include <ranges>     // reverse
 #include <string>     // names
 #include <utility>    // move, pair
@@ -23,7 +24,10 @@
 namespace gx::detail::trainer {
 
 GX_DECL Run::Run(RunComposition composition_in, RunOptions options_in, const Sources& data_in)
-    : composition(std::move(composition_in)), options(std::move(options_in)), data(data_in) {}
+    : composition(std::move(composition_in)),
+      options(std::move(options_in)),
+      data(data_in),
+      skipped_before{data.train.skipped().count, data.test.skipped().count} {}
 GX_DECL Run::Run(Run&&) noexcept = default;
 GX_DECL Run::~Run() = default;
 
@@ -334,6 +338,68 @@ GX_DECL RunRecord record_of(const Run& run, const RunWorld& world) {
     r.notes.insert(r.notes.end(), run.notes.begin(), run.notes.end());
     r.warnings = run.warnings;
     return r;
+}
+
+/// Warns if the last test accuracy is within three standard deviations of guessing the most
+/// frequent class of the test set. 100 % is no chance, however few the images.
+GX_COLD GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
+    const std::int64_t count = test.count(), most = test.largest_class();
+    if (r.epochs.empty() || count == 0 || most == 0) return;
+    const auto images = double(count);
+    const double chance = double(most) / images;
+    const double deviation = std::sqrt(chance * (1 - chance) / images);
+    const double accuracy = r.test_accuracy_pct();
+    r.at_chance = accuracy < 100 && accuracy <= 100 * (chance + 3 * deviation);
+    if (r.at_chance)
+        r.warnings.push_back(fmt::format(
+            "test accuracy {:.2f} % is within three standard deviations of chance: the most "
+            "frequent "
+            "class is {:.2f} % of {} images. Lower the learning rate, train longer or test on more "
+            "images.",
+            accuracy, 100 * chance, count));
+}
+
+/// Warns of what the sources of a run have left out. With several processes each reads its share.
+GX_COLD GX_DECL void warn_of_left_out(RunRecord& r, const Run& run) {
+    const Sources& data = run.data;
+    const bool tests = run.options.evaluate && data.test.count() > 0;
+    const auto warn = [&](const std::string& set, const SourceRef& source, std::int64_t before) {
+        const auto why = [](const LeftOut& of) {
+            return of.first.empty() ? "" : " The first: " + of.first;
+        };
+        const char* const here = run.in_one_process ? "" : "in the process of rank 0, ";
+        if (const LeftOut now = source.skipped(before); now.count > 0)
+            r.warnings.push_back(fmt::format(
+                "{} set: {}{} time{} a sample that was read could not be decoded, and another one "
+                "took its place.{}",
+                set, here, now.count, now.count == 1 ? "" : "s", why(now)));
+        if (const LeftOut index = source.left_out(); index.count > 0)
+            r.warnings.push_back(fmt::format(
+                "{} set: {} file{} or record{} can't be read, and {} left out of its {} images.{}",
+                set, index.count, index.count == 1 ? "" : "s", index.count == 1 ? "" : "s",
+                index.count == 1 ? "is" : "are", source.count(), why(index)));
+    };
+    const bool one = tests && data.train.is_same(data.test);
+    warn(one ? "training and test" : "training", data.train, run.skipped_before[0]);
+    if (tests && !one) warn("test", data.test, run.skipped_before[1]);
+}
+
+GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Run& run) {
+    if (std::isnan(r.seconds)) {
+        r.images_per_second = r.exposed_communication_pct = r.seconds;
+    } else if (r.seconds > 0) {
+        r.images_per_second = double(r.images) / r.seconds;
+        if (r.undisturbed_seconds > 0)
+            r.scaling_efficiency_pct = std::min(100.0, 100 * r.undisturbed_seconds / r.seconds);
+        r.exposed_communication_pct = 100 * r.breakdown.exposed_communication / r.seconds;
+    }
+    r.event_hash = a.event_hash;
+    if (r.skipped_steps > 0)
+        r.warnings.push_back(fmt::format(
+            "{} of {} steps were skipped, because averaged gradients had infinities or NaN.",
+            r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step));
+    warn_of_left_out(r, run);
+    if (run.options.evaluate) warn_of_chance(r, run.data.test);
 }
 
 GX_DECL void restore_record(const Run& run, RunRecord& record) {

@@ -291,25 +291,6 @@ GX_DECL std::vector<std::string> changes(const Checkpoint& c,
     return out;
 }
 
-/// Warns if the last test accuracy is within three standard deviations of guessing the most
-/// frequent class of the test set. 100 % is no chance, however few the images.
-GX_COLD GX_DECL void warn_of_chance(RunRecord& r, const SourceRef& test) {
-    const std::int64_t count = test.count(), most = test.largest_class();
-    if (r.epochs.empty() || count == 0 || most == 0) return;
-    const auto images = double(count);
-    const double chance = double(most) / images;
-    const double deviation = std::sqrt(chance * (1 - chance) / images);
-    const double accuracy = r.test_accuracy_pct();
-    r.at_chance = accuracy < 100 && accuracy <= 100 * (chance + 3 * deviation);
-    if (r.at_chance)
-        r.warnings.push_back(fmt::format(
-            "test accuracy {:.2f} % is within three standard deviations of chance: the most "
-            "frequent "
-            "class is {:.2f} % of {} images. Lower the learning rate, train longer or test on more "
-            "images.",
-            accuracy, 100 * chance, count));
-}
-
 GX_DECL void expect_checkpoints(Recovery recovery) {
     if (recovery == Recovery::checkpoint) return;
     throw Error(
@@ -372,29 +353,6 @@ GX_DECL void expect_whole(const RunRecord& r, int epochs) {
         "rank 0 was lost in epoch {} of {}, and no rank was left to report it: the others had "
         "finished or were lost too. Go on from the last checkpoint.",
         r.epochs.size() + 1, epochs));
-}
-
-GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Sources& data, bool evaluated) {
-    if (std::isnan(r.seconds)) {
-        r.images_per_second = r.exposed_communication_pct = r.seconds;
-    } else if (r.seconds > 0) {
-        r.images_per_second = double(r.images) / r.seconds;
-        if (r.undisturbed_seconds > 0)
-            r.scaling_efficiency_pct = std::min(100.0, 100 * r.undisturbed_seconds / r.seconds);
-        r.exposed_communication_pct = 100 * r.breakdown.exposed_communication / r.seconds;
-    }
-    r.event_hash = a.event_hash;
-    if (r.skipped_steps > 0)
-        r.warnings.push_back(fmt::format(
-            "{} of {} steps were skipped, because averaged gradients had infinities or NaN.",
-            r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step));
-    const auto warn_of_skipped = [&](const char* set, const SourceRef& source) {
-        if (const std::string skipped = source.skipped(); !skipped.empty())
-            r.warnings.push_back(fmt::format("{} set: {}", set, skipped));
-    };
-    warn_of_skipped("training", data.train);
-    if (evaluated) warn_of_skipped("test", data.test);
-    if (evaluated) warn_of_chance(r, data.test);
 }
 
 GX_DECL void restore_rows(RunRecord& r, const Checkpoint& c, const std::filesystem::path& path) {
