@@ -3,6 +3,7 @@
 
 #include <array>        // counts
 #include <cstdint>      // uint64_t
+#include <exception>    // exception_ptr
 #include <filesystem>   // files
 #include <functional>   // the policies' functions
 #include <memory>       // shared_ptr, unique_ptr
@@ -149,6 +150,9 @@ GX_COLD [[nodiscard]] GX_DECL RunRecord record_of(const Run& run, const RunWorld
 /// Fills in what follows from the record of a run that has ended in a world `a`: throughput,
 /// efficiency, warnings.
 GX_COLD GX_DECL void summarise(RunRecord& record, const WorldInfo& a, const Run& run);
+
+/// Tells the observers that the run has failed, after the checkpoints that it has left.
+GX_COLD GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept;
 
 /// Fills in what the checkpoint of a run that is over holds: rows, times, cost.
 GX_COLD GX_DECL void restore_record(const Run& run, RunRecord& record);

@@ -132,7 +132,7 @@ public:
                 after = info_of(world);
             }
         } catch (...) {
-            run.watchers->run_failed(std::current_exception());
+            detail::trainer::fail(run, std::current_exception());
             throw;
         }
         detail::trainer::summarise(record, after, run);

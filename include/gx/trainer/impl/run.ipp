@@ -3,6 +3,7 @@
 
 #include <algorithm>  // max
 #include <cmath>      // isnan, sqrt
+#include <exception>  // exception_ptr
 #include <ranges>     // reverse
 #include <string>     // names
 #include <utility>    // move, pair
@@ -367,7 +368,9 @@ GX_COLD GX_DECL void warn_of_left_out(RunRecord& r, const Run& run) {
         const auto why = [](const LeftOut& of) {
             return of.first.empty() ? "" : " The first: " + of.first;
         };
-        const char* const here = run.in_one_process ? "" : "in the process of rank 0, ";
+        const std::string here =
+            run.in_one_process ? ""
+                               : fmt::format("in the process of rank {}, ", run.first_local_rank);
         if (const LeftOut now = source.skipped(before); now.count > 0)
             r.warnings.push_back(fmt::format(
                 "{} set: {}{} time{} a sample that was read could not be decoded, and another one "
@@ -400,6 +403,21 @@ GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Run& run) {
             r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step));
     warn_of_left_out(r, run);
     if (run.options.evaluate) warn_of_chance(r, run.data.test);
+}
+
+GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept {
+    std::vector<CheckpointWriter::News> news;
+    std::vector<CheckpointWritten> left;
+    try {
+        if (run.writer) {
+            run.writer->finish();
+            news = run.writer->take_news();
+        }
+        for (const CheckpointWriter::News& one : news)
+            if (one.error.empty()) left.push_back({one.file, one.step});
+    } catch (...) {  // out of memory; the run has its error
+    }
+    run.watchers->run_failed(error, left);
 }
 
 GX_DECL void restore_record(const Run& run, RunRecord& record) {

@@ -73,12 +73,13 @@ struct RanksLost {
 ///     const Trainer<ResNet50, Ring<fp32>> trainer({.batch = 32, .observers = {&losses}});
 ///
 /// Only the process of rank 0 calls them, one call at a time, in the order of the list; those of
-/// steps, epochs and checkpoints come from rank 0's thread. An observer outlives train(), and is
-/// given values alone, so that it can't change what a run computes. Its time is in no figure of a
-/// run, but other ranks wait for rank 0 meanwhile.
+/// steps, epochs and checkpoints come from rank 0's thread, what a run that fails has left from the
+/// caller's. An observer outlives train(), and is given values alone, so that it can't change what
+/// a run computes. Its time is in no figure of a run, but other ranks wait for rank 0 meanwhile.
 ///
 /// Order:  run_begins; then step_done and epoch_done in the order of steps, checkpoint_written when
-///         the file is there, ranks_lost; at the end one of run_ended and run_failed. A run that
+///         the file is there, ranks_lost; at the end one of run_ended and run_failed, the latter
+///         behind the checkpoints that the run has left and not reported before. A run that
 ///         does not begin, or has no epoch left to train, calls nothing. On a device whose work is
 ///         queued, step_done of step t comes when step t + 1 is queued: no host waits for it. A
 ///         step that counts though a lost rank cut it short comes before ranks_lost, with the

@@ -5,6 +5,7 @@
 #include <cstdint>      // int64_t
 #include <exception>    // exception_ptr
 #include <optional>     // the Trainer's own
+#include <span>         // checkpoints
 #include <string_view>  // events
 #include <vector>       // observers
 
@@ -33,7 +34,9 @@ public:
     GX_COLD GX_DECL void checkpoint_written(const CheckpointWritten& checkpoint);
     GX_COLD GX_DECL void ranks_lost(const RanksLost& lost);
     GX_COLD GX_DECL void run_ended(const RunRecord& record);
-    GX_COLD GX_DECL void run_failed(const std::exception_ptr& error) noexcept;
+    /// `left`: checkpoints on disk that were not reported; they come first.
+    GX_COLD GX_DECL void run_failed(const std::exception_ptr& error,
+                                    std::span<const CheckpointWritten> left = {}) noexcept;
 
 private:
     template <class F>

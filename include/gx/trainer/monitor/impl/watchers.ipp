@@ -60,7 +60,15 @@ GX_DECL void Watchers::epoch_done(const EpochDone& epoch) {
     each([&](Observer& o) { o.epoch_done(epoch); }, epoch.row.step);
 }
 GX_DECL void Watchers::checkpoint_written(const CheckpointWritten& checkpoint) {
-    each([&](Observer& o) { o.checkpoint_written(checkpoint); }, checkpoint.step);
+    std::exception_ptr first;  // the others are told of it, too: it is not told again
+    for (std::size_t i = 0; i < begun_; ++i) {
+        try {
+            call(*all_[i], [&](Observer& o) { o.checkpoint_written(checkpoint); }, checkpoint.step);
+        } catch (...) {
+            if (!first) first = std::current_exception();
+        }
+    }
+    if (first) std::rethrow_exception(first);
 }
 GX_DECL void Watchers::ranks_lost(const RanksLost& lost) {
     next_step_ = std::min(next_step_, lost.row.step);
@@ -81,7 +89,8 @@ GX_DECL void Watchers::run_ended(const RunRecord& record) {
     }
 }
 
-GX_DECL void Watchers::run_failed(const std::exception_ptr& error) noexcept {
+GX_DECL void Watchers::run_failed(const std::exception_ptr& error,
+                                  std::span<const CheckpointWritten> left) noexcept {
     if (begun_ == ended_) return;
     std::string sentence;
     try {
@@ -93,6 +102,12 @@ GX_DECL void Watchers::run_failed(const std::exception_ptr& error) noexcept {
     }
     for (; ended_ < begun_; ++ended_) {
         if (all_[ended_] == thrower_) continue;
+        for (const CheckpointWritten& one : left) {
+            try {
+                all_[ended_]->checkpoint_written(one);
+            } catch (...) {  // the run has its error
+            }
+        }
         try {
             all_[ended_]->run_failed(sentence);
         } catch (...) {  // the run has its error

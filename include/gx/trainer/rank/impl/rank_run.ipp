@@ -5,6 +5,7 @@
 #include <array>       // digits
 #include <cmath>       // isfinite
 #include <cstdio>      // snprintf
+#include <exception>   // exception_ptr
 #include <filesystem>  // checkpoints
 #include <limits>      // NaN
 #include <span>        // messages
@@ -402,15 +403,21 @@ GX_DECL void RankRun::report_written() {
     if (rank() == 0 && run_.writer && run_.writer->has_news()) take_news();
 }
 GX_DECL void RankRun::take_news() {
+    std::exception_ptr first;  // thrown when all have been told
     for (const CheckpointWriter::News& news : run_.writer->take_news()) {
-        if (news.error.empty()) {
-            if (run_.gate) run_.gate->written(news.file);
-            if (watchers_) watchers_->checkpoint_written({news.file, news.step});
-        } else {
-            if (o_.checkpoints.stop_on_failure) throw Error(news.error);
-            warn_of_checkpoint(news.step, news.error);
+        try {
+            if (news.error.empty()) {
+                if (run_.gate) run_.gate->written(news.file);
+                if (watchers_) watchers_->checkpoint_written({news.file, news.step});
+            } else {
+                if (o_.checkpoints.stop_on_failure) throw Error(news.error);
+                warn_of_checkpoint(news.step, news.error);
+            }
+        } catch (...) {
+            if (!first) first = std::current_exception();
         }
     }
+    if (first) std::rethrow_exception(first);
 }
 
 GX_DECL void RankRun::warn_of_checkpoint(std::int64_t step, const std::string& error) {
