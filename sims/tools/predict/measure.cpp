@@ -63,13 +63,26 @@ double time_named(std::string_view unit) {
     const auto last = unit.rfind(' ');
     return last == unit.npos ? 0 : time_word(unit.substr(last + 1));
 }
+/// Words of a text, in turn, without digits that they begin with.
+std::string_view next_word(std::string_view& rest) {
+    const auto begin = rest.find_first_of("abcdefghijklmnopqrstuvwxyz");
+    if (begin == rest.npos) return rest = {};
+    rest.remove_prefix(begin);
+    const std::string_view word =
+        rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+    rest.remove_prefix(word.size());
+    return word;
+}
 /// Whether a unit of time is that of a step; seconds and less are, unless more is said.
 bool is_step(std::string_view unit, double seconds) {
     if (has(unit, "/epoch") || has(unit, "per epoch")) return false;  // of 5004 iterations
     for (const char* word : {"iter", "step", "batch", "/it"})
         if (has(unit, word)) return true;
-    for (const char* word : {"epoch", "train", "for", "total", "run", "job"})
-        if (has(unit, word)) return false;
+    for (std::string_view rest = unit, word = next_word(rest); !word.empty();
+         word = next_word(rest))
+        if (word.starts_with("epoch") || word.starts_with("train") || word == "for" ||
+            word == "total" || word == "run" || word == "job")
+            return false;
     return seconds <= 1;
 }
 /// Whether a rate is of each of what begins with one of `names`: "img/s per GPU", "img/s/node",
@@ -109,17 +122,10 @@ bool is_relative(std::string_view unit, Measure& m) {
 bool is_short_rate(std::string_view unit, Measure& m) {
     const std::string_view first = unit.substr(0, unit.find_first_of(" /,("));
     m.tokens = first == "wps" || first == "tps";
-    return m.tokens || first == "fps" || first == "ips" || first == "qps";
-}
-/// Words of a text, in turn, without digits that they begin with.
-std::string_view next_word(std::string_view& rest) {
-    const auto begin = rest.find_first_of("abcdefghijklmnopqrstuvwxyz");
-    if (begin == rest.npos) return rest = {};
-    rest.remove_prefix(begin);
-    const std::string_view word =
-        rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
-    rest.remove_prefix(word.size());
-    return word;
+    if (!m.tokens && first != "fps" && first != "ips" && first != "qps") return false;
+    m.per_gpu = is_of_each_gpu(unit);
+    m.per_node = is_of_each_node(unit);
+    return true;
 }
 bool is_step_word(std::string_view word) {
     for (const char* step : {"iter", "step", "batch", "mini", "micro"})
@@ -204,12 +210,17 @@ bool is_of_steps(std::string_view per) {
 /// Errors: gx::Error for the time of one example or of several steps: that of one step needs their
 ///         number.
 void check_time(std::string_view unit, std::string_view written, const std::string& field) {
+    static constexpr std::array<std::string_view, 7> ones{"one ",  "an ",    "a ",     "1 ",
+                                                          "each ", "every ", "single "};
     const auto check = [&](std::string_view of, bool each) {
         if (is_of_steps(of))
             throw Error(field + "unit '" + std::string(written) +
                         "' is a time of several steps or examples: give that of one step, in "
                         "s/iteration, or a rate, in img/s");
-        if (each && is_of_example(of))
+        const bool one = each || std::ranges::any_of(ones, [&](std::string_view number) {
+                             return of.starts_with(number);
+                         });
+        if (one && is_of_example(of))
             throw Error(field + "unit '" + std::string(written) +
                         "' is a time of one example: give a rate, in img/s, seq/s or tokens/s, or "
                         "the time of one step, in s/iteration");
@@ -247,6 +258,25 @@ void check_epochs(std::string_view unit, std::string_view written, const std::st
         named = is_small_number(word) || is_many(word);
     }
 }
+/// Whether what stands behind a rate multiplies it: "img/s (thousands)", "img/s x1000".
+bool is_multiplied(std::string_view behind) {
+    if (has(behind, "10^")) return true;
+    for (const std::string_view sign : {"x", "*", "\xc3\x97"})
+        for (auto at = behind.find(sign); at != behind.npos; at = behind.find(sign, at + 1)) {
+            std::string_view by = behind.substr(at + sign.size());
+            by.remove_prefix(std::min(by.find_first_not_of(' '), by.size()));
+            for (const char* power : {"1000", "1,000", "1e", "1k"})
+                if (by.starts_with(power)) return true;
+        }
+    const auto at = behind.find_first_of("([");
+    if (at == behind.npos) return false;
+    std::string_view inside = behind.substr(at + 1);
+    inside = inside.substr(0, inside.find_first_of(")]"));
+    std::string_view rest = inside;
+    std::string_view word = next_word(rest);
+    if (word == "in") word = next_word(rest);
+    return is_many(word) || inside == "k" || inside == "m" || inside == "g";
+}
 /// Errors: gx::Error for a rate in multiples, as "thousand images" or "10^3 img", but those that
 ///         `multiple` reads.
 void check_multiple(std::string_view what, std::string_view of_time, std::string_view written,
@@ -256,10 +286,7 @@ void check_multiple(std::string_view what, std::string_view of_time, std::string
                     "' counts in multiples: write img/s, seq/s or tokens/s, or k img/s for "
                     "thousands and M img/s for millions");
     };
-    if (const auto at = of_time.find_first_of("(["); at != of_time.npos) {  // "img/s (thousands)"
-        std::string_view inside = of_time.substr(at);
-        if (is_many(next_word(inside))) refuse();
-    }
+    if (is_multiplied(of_time)) refuse();
     std::string_view rest = what;
     bool behind = false;  // what is counted: "tokens of a 345 M model" are single ones
     for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
@@ -308,8 +335,16 @@ Measure measure_of(std::string_view written, const std::string& field) {
             m.tokens = counts_tokens(unit, what);
             m.per_gpu = is_of_each_gpu(unit);
             m.per_node = is_of_each_node(unit);
-            if (has(what, "iter") || has(what, "step") || has(what, "batch") || what == "it")
-                m.kind = Measure::Kind::step_rate;
+            std::string_view rest = what;
+            for (auto word = next_word(rest); !word.empty(); word = next_word(rest)) {
+                if (has_multiple(word)) word.remove_prefix(1);
+                if (is_step_word(word)) m.kind = Measure::Kind::step_rate;
+            }
+            if (m.seconds > 0 && (what.ends_with("b") || what.ends_with("bit") ||
+                                  what.ends_with("bits") || what.ends_with("bytes")))
+                throw Error(field + "unit '" + std::string(written) +
+                            "' is a rate of bytes: give one of examples, in img/s, seq/s or "
+                            "tokens/s, or the time of one step, in s/iteration");
             if (m.seconds > 0) {
                 check_multiple(what, std::string_view(unit).substr(at), written, field);
                 m.seconds /= multiple(what);

@@ -42,9 +42,11 @@ TEST(Measure, OtherWordsForTheSame) {
     EXPECT_EQ(of("ktokens/s").seconds, 1e-3);
     EXPECT_EQ(of("kg/s").seconds, 1);
     EXPECT_TRUE(of("img/s per node").per_node);
-    for (const char* each : {"img/s/GPU", "img/s per V100", "images/s on each GPU", "img/s a GPU"})
+    for (const char* each : {"img/s/GPU", "img/s per V100", "images/s on each GPU", "img/s a GPU",
+                             "fps/GPU", "TPS per GPU"})
         EXPECT_TRUE(of(each).per_gpu && !of(each).per_node) << each;
-    for (const char* each : {"img/s/node", "img/s per machine", "images/s (per server)"})
+    for (const char* each :
+         {"img/s/node", "img/s per machine", "images/s (per server)", "wps per node"})
         EXPECT_TRUE(of(each).per_node && !of(each).per_gpu) << each;
     for (const char* all : {"img/s, 8 GPUs", "img/s on 8 GPUs", "images/s (16 nodes)",
                             "img/s, 2 machines", "img/s per 8 GPUs"})
@@ -53,7 +55,8 @@ TEST(Measure, OtherWordsForTheSame) {
         EXPECT_EQ(of(step), of("s/iteration")) << step;
     EXPECT_EQ(of("epoch time (s)"), of("s/epoch"));
     EXPECT_EQ(of("epoch time [min]"), of("min/epoch"));
-    for (const char* rate : {"it/s", "iterations/s", "steps/sec", "batches per second"})
+    for (const char* rate :
+         {"it/s", "its/s", "iterations/s", "steps/sec", "batches per second", "k steps/s"})
         EXPECT_EQ(of(rate).kind, Kind::step_rate) << rate;
     for (const char* share : {"efficiency", "scaling efficiency"})
         EXPECT_EQ(of(share).kind, Kind::share) << share;
@@ -76,7 +79,8 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
     for (const std::string unit :
          {"ms/image", "us/img", "s/image", "ms per sample", "s / sequence", "ms per training image",
           "ms/token", "time per image (ms)", "s/img, batch 64", "ms (per image)", "ms/query",
-          "ms/patch", "ms per data point", "ms [per frame]", "ms/step/image"})
+          "ms/patch", "ms per data point", "ms [per frame]", "ms/step/image", "ms for one image",
+          "s for 1 image", "ms for an image"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' is a time of one example: give a rate, in img/s"));
@@ -115,9 +119,10 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
                                         "' has its number of epochs in words"));
     EXPECT_EQ(of("s, step of two GPUs"), of("s/iteration"));
     EXPECT_EQ(of("s/epoch, ten workers"), of("s/epoch"));
-    for (const char* step : {"s/iteration of 64 images", "s per batch of 32 images", "s per 1 step",
-                             "s/step, mean of 100 steps", "s per mini-batch (8 samples)",
-                             "s (mean of 100 steps)", "s/it (64 images)"})
+    for (const char* step :
+         {"s/iteration of 64 images", "s per batch of 32 images", "s per 1 step",
+          "s/step, mean of 100 steps", "s per mini-batch (8 samples)", "s (mean of 100 steps)",
+          "s/it (64 images)", "s (3 runs)", "s/forward"})
         EXPECT_EQ(of(step), of("s/iteration")) << step;
     EXPECT_EQ(of("h per ImageNet epoch"), of("h/epoch"));
     EXPECT_EQ(of("h per 90 epochs"), of("h for 90 epochs"));
@@ -146,10 +151,20 @@ TEST(Measure, RatesInOtherMultiplesAreRefused) {
                                    "images (thousands)/s",
                                    "images (k)/s",
                                    "img/s (thousands)",
-                                   "tokens per second (millions)"})
+                                   "tokens per second (millions)",
+                                   "img/s (x1000)",
+                                   "img/s x1000",
+                                   "images/s * 1e3",
+                                   "img/s [k]",
+                                   "img/s (in thousands)",
+                                   "images/s [10^3 images/s]"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' counts in multiples: write img/s"));
+    for (const char* bytes : {"MB/s", "Gbit/s", "GB per second"})
+        EXPECT_THAT(refusal(bytes), testing::HasSubstr("' is a rate of bytes: give one of"));
+    for (const char* rate : {"img/s, 2 x XE9680", "img/s (k = 3)", "img/s, 8 x NDR 400"})
+        EXPECT_EQ(of(rate), of("img/s")) << rate;
     EXPECT_EQ(of("k steps/s").seconds, 1e-3);
     EXPECT_EQ(of("M tokens/s").seconds, 1e-6);
     for (const std::string counted :
