@@ -115,9 +115,10 @@ void expect_lines(const std::vector<std::string>& classes) {
 
 /// Writes samples order[first ... last - 1].
 template <class Writer>
-void write_shard(Writer writer, const gx::EncodedFiles& source, gx::EncodedReader& reader,
-                 std::span<const std::uint32_t> order, int first_label) {
+void write_shard(const fs::path& file, Writer writer, const gx::EncodedFiles& source,
+                 gx::EncodedReader& reader, std::span<const std::uint32_t> order, int first_label) {
     const auto& names = source.info().class_names;
+    bool empty = true;
     for (const std::uint32_t index : order) {
         gx::EncodedSample sample;
         reader.read({&index, 1}, {&sample, 1});
@@ -125,7 +126,13 @@ void write_shard(Writer writer, const gx::EncodedFiles& source, gx::EncodedReade
         std::string name = source.entry(index).name;
         if (!names.empty()) name = names[std::size_t(sample.label)] + "/" + name;
         writer->add(sample.bytes, sample.label + first_label, name);
+        empty = false;
     }
+    if (empty)  // no reader takes such a file
+        throw gx::Error(
+            fmt::format("'{}' would be empty: none of its {} samples can be read; ask for fewer "
+                        "shards, or mend the samples. One of them: {}",
+                        file.string(), order.size(), reader.skipped().first.back()));
     writer->commit();
 }
 
@@ -150,11 +157,11 @@ int pack(const Arguments& a) {
         const auto share = std::span(order).subspan(at(s), at(s + 1) - at(s));
         files.push_back(shard_path(a, s));
         if (a.to == "recordio")
-            write_shard(std::make_unique<gx::RecordIoWriter>(files.back(), at(s)), source, *reader,
-                        share, a.first_label);
+            write_shard(files.back(), std::make_unique<gx::RecordIoWriter>(files.back(), at(s)),
+                        source, *reader, share, a.first_label);
         else
-            write_shard(std::make_unique<gx::TfRecordWriter>(files.back()), source, *reader, share,
-                        a.first_label);
+            write_shard(files.back(), std::make_unique<gx::TfRecordWriter>(files.back()), source,
+                        *reader, share, a.first_label);
     }
     if (!info.class_names.empty()) {
         std::string classes;

@@ -238,6 +238,12 @@ def test(folder, draw):
     run("--pack", folder / "bad.tfrecord", "--output", folder / "x", "--skip-corrupt")
     expect("one is left out", len(read_recordio((folder / "x.rec").read_bytes())),
            len(expected) - 1)
+    (folder / "empty" / "a").mkdir(parents=True)
+    (folder / "empty" / "a" / "1.png").touch()
+    done = run("--pack", folder / "empty", "--output", folder / "v", "--skip-corrupt", status=2)
+    expect("a shard would be empty", "v.rec' would be empty: none of its 1 samples can be read"
+           in done.stderr, True)
+    expect("and is not written", list(folder.glob("v*")), [])
     records = bytearray((folder / "one.rec").read_bytes())
     records[8] = 7  # the first record's flag: so many labels
     (folder / "bad.rec").write_bytes(records)
