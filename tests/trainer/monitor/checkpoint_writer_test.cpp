@@ -113,11 +113,13 @@ TEST(CheckpointWriter, OfARunWithoutTestsThereIsNoBest) {
     Plain::Options o{.batch = 4, .epochs = 3, .output = folder.path, .evaluate = false};
     o.checkpoints = {.keep = 2};
     (void)Plain(o).train(world, images());
+    std::filesystem::create_directory(folder / "epoch-0001.safetensors");  // nobody's checkpoint
     o.epochs = 6;
     o.resume = "latest";
     (void)Plain(o).train(world, images());
     EXPECT_EQ(names_in(folder.path),
-              (std::set<std::string>{"epoch-0005.safetensors", "epoch-0006.safetensors"}));
+              (std::set<std::string>{"epoch-0001.safetensors", "epoch-0005.safetensors",
+                                     "epoch-0006.safetensors"}));
 }
 TEST(CheckpointWriter, ARunThatIsOverEndsWithItsRecordAgain) {
     struct Calls final : gx::Observer {

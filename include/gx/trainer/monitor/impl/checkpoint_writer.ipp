@@ -32,6 +32,8 @@ GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& 
     std::vector<KeptCheckpoint> out;
     std::error_code trouble;  // a folder that can't be read has none
     for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
+        std::error_code gone;  // by another hand
+        if (!entry.is_regular_file(gone)) continue;
         const std::string name = entry.path().filename().string();
         const bool of_epoch = name.starts_with("epoch-");
         if (!of_epoch && !name.starts_with("step-")) continue;
