@@ -79,6 +79,42 @@ TEST(StepTime, ByHand) {
     EXPECT_EQ(wire_bound.floor.count(), 8'000) << "2 (n - 1) / n of 8,000 bytes";
 }
 
+/// A stream that takes a little longer for a gradient than a step computes falls behind by that in
+/// every step, until one waits for it: long after the first steps.
+RC_GTEST_PROP(StepTime, IsThatOfTheLongRunWhereGradientsAreLate, ()) {
+    gx::sim::ReduceShape shape;
+    shape.bucket_elements = *rc::gen::element(0, 500, 250);
+    shape.staleness = *rc::gen::inRange(1, 3);
+    shape.element_bytes = *rc::gen::inRange(4, 9);
+    StepWork w = work();
+    w.forward = Nanoseconds(*rc::gen::inRange(0, 6'000));
+    const Ring ring(2);
+    const auto time = [&](int steps) {
+        return gx::sim::step_time(w, std::span<const Ring>(&ring, 1), shape, two(), steps);
+    };
+    const StepTiming found = time(0), long_run = time(400);
+    RC_CLASSIFY(long_run.exposed.count() > 0);
+    // In 400 steps a lag of a 400th of a step or more is made up for.
+    const Nanoseconds lag = found.communication - (w.forward + w.backward + w.update);
+    RC_PRE(lag.count() <= 0 || lag * 100 > found.communication);
+    RC_ASSERT(found.step == long_run.step);
+    RC_ASSERT(found.exposed == long_run.exposed);
+}
+TEST(StepTime, OfALagTooSmallToSimulateIsTheStreams) {
+    StepWork w = work();
+    const Ring ring(2);
+    const gx::sim::ReduceShape shape{.staleness = 1, .bucket_elements = 500, .element_bytes = 6};
+    const auto time = [&] {
+        return gx::sim::step_time(w, std::span<const Ring>(&ring, 1), shape, two());
+    };
+    const Nanoseconds stream = time().communication;
+    w.forward = stream - w.backward - w.update - Nanoseconds(1);  // a nanosecond less than it
+    const StepTiming t = time();
+    EXPECT_EQ(t.step, stream);
+    EXPECT_EQ(t.exposed.count(), 1);
+    EXPECT_FALSE(t.settled) << "not in the steps that were simulated";
+}
+
 TEST(StepTime, KernelsOfAReducerByHand) {
     auto spec = two();  // 2 bytes a ns, a kernel every 10 ns
     spec.machine.gpu.memory_bandwidth = {4e9};
@@ -228,6 +264,9 @@ TEST(StepTime, KernelsThatAreSlowedTakeAsLongAsWithPayload) {
             gx::sim::step_time<R>(graph, spec, {.batch = 2, .steps = 6, .slowness = slowness});
         EXPECT_EQ(t.ends, with_payload<R>(graph, spec, 0, 6, slowness));
         EXPECT_NE(t.ends, plain.ends);
+        if (!slowness.differs_by_rank()) continue;  // else a step is a sample, as it comes
+        EXPECT_EQ(gx::sim::step_time<R>(graph, spec, {.batch = 2, .slowness = slowness}).ends,
+                  t.ends);
     }
 }
 

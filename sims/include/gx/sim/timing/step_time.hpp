@@ -78,6 +78,31 @@ void add_kernels(ReductionPlan<C>& plan, const ReducerKernels& kernels, const Gp
     }
 }
 
+/// The last of `steps` simulated steps: all of a StepTiming but floor and dollars.
+template <Collective C>
+[[nodiscard]] StepTiming replayed(const StepWork& work, const ReductionPlan<C>& plan,
+                                  const ReduceShape& shape, const ClusterSpec& spec, int steps,
+                                  bool collapsed, const Slowness& slowness) {
+    StepReplay<C> training(work, plan, shape, spec, steps, collapsed, slowness);
+    training.run();
+    const auto& ends = training.ends();
+    const auto last = ends.size() - 1;
+    StepTiming t{.step = ends[last] - ends[last - 1],
+                 .forward = work.forward,
+                 .backward = work.backward,
+                 .update = work.update,
+                 .communication = training.communication(),
+                 .exposed = training.exposed()};
+    t.messages = training.reductions().messages() / static_cast<std::uint64_t>(steps);
+    t.wire = training.reductions().wire() / steps;
+    t.ends = ends;
+    t.simulated = training.reductions().simulated();
+    t.settled = last < 2 || t.step == ends[last - 1] - ends[last - 2];
+    t.collapsed = collapsed;
+    t.rounded = collapsed && !plan.has_equal_chunks();
+    return t;
+}
+
 }  // namespace detail
 
 /// Time of steps of any work with any collectives. Every rank computes `work` repeatedly.
@@ -87,7 +112,9 @@ void add_kernels(ReductionPlan<C>& plan, const ReducerKernels& kernels, const Gp
 ///              and the update is made
 ///
 /// `steps` are simulated and the last is reported. 0: 4 + 2 staleness, which reach a steady state
-/// in practice.
+/// in practice; and more where late gradients take the stream longer than the step, which then
+/// falls behind by the difference until a step waits for it. Where that takes more than 128 steps,
+/// or 2^24 messages, the step is the stream's time, and is not `settled`.
 /// Detail: as all_reduce_time. Virtual times are, to the nanosecond, those of Pipeline over a
 ///         sim::Cluster with payload, where nothing is `rounded`.
 template <Collective C>
@@ -101,7 +128,6 @@ template <Collective C>
               "two steps at least that apply a gradient, so that one follows the other");
     GX_EXPECT(!slowness.any() || !work.forward_kernels.empty() || work.forward.count() == 0,
               "kernels that something slows are listed one by one");
-    if (steps == 0) steps = 4 + 2 * shape.staleness;
     if (shape.bucket_elements <= 0) shape.bucket_elements = work.elements;
     ReductionPlan<C> plan{collectives, {}, shape.element_bytes};
     for (std::int64_t end = work.elements; end > 0; end -= shape.bucket_elements)
@@ -109,27 +135,27 @@ template <Collective C>
     detail::add_kernels(plan, shape.kernels, spec.machine.gpu);
     const bool collapsed = detail == Detail::collapsed && !slowness.differs_by_rank() &&
                            can_collapse(plan, spec, worth_simulating);
-    const bool rounded = collapsed && !plan.has_equal_chunks();
-
-    detail::StepReplay<C> training(work, std::move(plan), shape, spec, steps, collapsed, slowness);
-    training.run();
-    const auto& ends = training.ends();
-    const auto last = ends.size() - 1;
-    StepTiming t{.step = ends[last] - ends[last - 1],
-                 .forward = work.forward,
-                 .backward = work.backward,
-                 .update = work.update,
-                 .communication = training.communication(),
-                 .exposed = training.exposed()};
+    const auto of = [&](int count) {
+        return detail::replayed(work, plan, shape, spec, count, collapsed, slowness);
+    };
+    const int few = 4 + 2 * shape.staleness;
+    StepTiming t = of(steps > 0 ? steps : few);
+    if (steps == 0 && shape.staleness > 0 && t.communication > t.step &&
+        !slowness.differs_by_rank()) {  // else a step is a sample, and so is what it waits for
+        constexpr std::int64_t most_steps = 128, most_messages = 1 << 24;
+        // A step waits once the stream is behind by all that staleness hides, and its own step.
+        const std::int64_t needed =
+            (shape.staleness + 1) * (t.communication / (t.communication - t.step)) + few;
+        if (needed <= most_steps && std::int64_t(t.simulated) * needed <= most_messages * few)
+            t = of(int(needed));
+        if (const Nanoseconds lag = t.communication - t.step; lag.count() > 0) {
+            t.step += lag;
+            t.exposed += lag;
+            t.settled = false;
+        }
+    }
     t.floor =
         std::max(work.total(), detail::wire_floor(spec, {work.elements * shape.element_bytes}));
-    t.messages = training.reductions().messages() / static_cast<std::uint64_t>(steps);
-    t.wire = training.reductions().wire() / steps;
-    t.ends = ends;
-    t.simulated = training.reductions().simulated();
-    t.settled = last < 2 || t.step == ends[last - 1] - ends[last - 2];
-    t.collapsed = collapsed;
-    t.rounded = rounded;
     t.dollars = spec.dollars(t.step);
     return t;
 }
