@@ -132,7 +132,7 @@ void write_shard(const fs::path& file, Writer writer, const gx::EncodedFiles& so
         throw gx::Error(
             fmt::format("'{}' would be empty: none of its {} samples can be read; ask for fewer "
                         "shards, or mend the samples. One of them: {}",
-                        file.string(), order.size(), reader.skipped().first.back()));
+                        file.string(), order.size(), reader.skipped().latest));
     writer->commit();
 }
 

@@ -141,6 +141,16 @@ TEST(DecodedSource, ShowsOneBehindASampleThatItSkips) {
     EXPECT_EQ(shown(read(*reader, {4})), "a0") << "alone, as among others";
     EXPECT_EQ(shown(read(*reader, {1, 4})), "b1a0");
 }
+TEST(DecodedSource, SaysOfEachOfTheFirstTenWhatIsWrongWithItsRecord) {
+    const Folder folder;  // tries in place of a sample are records that the reader skips, too
+    const Decoded source(folder_of(folder, {std::string(14, '0') + "a"}, OnCorrupt::skip),
+                         ByteDecoder{}, {.on_corrupt = OnCorrupt::skip});
+    EXPECT_EQ(shown(read(*source.open(), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})), "a0a0a0a0a0a0a0a0a0a0");
+    const SkippedRecords skipped = source.skipped();
+    ASSERT_EQ(skipped.first.size(), 10u);
+    for (std::size_t i = 0; i < 10; ++i)
+        EXPECT_TRUE(holds(skipped.first[i], "a/100" + std::to_string(i) + ".jpg' is empty"));
+}
 TEST(DecodedSource, AnEmptyFileThatStopsNamesTheOptionOfTheSource) {
     const Folder folder;
     const Decoded source(folder_of(folder, {"a0"}), ByteDecoder{}, {.on_corrupt = OnCorrupt::skip});

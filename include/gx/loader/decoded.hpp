@@ -261,11 +261,10 @@ private:
             const std::int64_t before = corrupt.count;
             worker.reader->read({&index, 1}, {&s, 1});
             if (s.bytes.empty()) {
-                const bool told =
-                    corrupt.count > before && corrupt.count == std::ssize(corrupt.first);
                 if (counts)
-                    skipped_->add(told ? corrupt.first.back()
-                                       : "gx: " + to_string(s.where) + " holds no image");
+                    skipped_->add(corrupt.count > before
+                                      ? corrupt.latest
+                                      : "gx: " + to_string(s.where) + " holds no image");
                 return std::nullopt;
             }
             try {

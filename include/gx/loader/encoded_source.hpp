@@ -59,8 +59,10 @@ enum class OnCorrupt : unsigned char { stop, skip };
 struct SkippedRecords {
     std::int64_t count = 0;
     std::vector<std::string> first{};  ///< the sentences of the first ten
+    std::string latest{};
     void add(std::string sentence) {
-        if (count++ < 10) first.push_back(std::move(sentence));
+        if (count++ < 10) first.push_back(sentence);
+        latest = std::move(sentence);
     }
 };
 
