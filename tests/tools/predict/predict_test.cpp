@@ -105,6 +105,26 @@ TEST(Predict, AMeasuredNetworkReplacesThatOfTheConditions) {
     network.machine.nic_line_rate = {};
     EXPECT_THAT(predicted(two_p100, one_to_two, bare(), network).error, HasSubstr("zero rate"));
 }
+/// Servers on the CPU of one machine, and of several: these send gradients over the network.
+TEST(Predict, ServersOfSeveralMachinesWaitForTheNetwork) {
+    const auto at = [](const std::string& gbps, const std::string& transport, int nodes) {
+        const Prediction p = predicted(
+            R"("gpu": "V100-SXM2-16GB", "gpus_per_node": 8, "model": "ResNet-50",
+               "batch_per_gpu": 64, "precision": "fp32", "framework": "TensorFlow 1.4",
+               "collective": "parameter servers", "nic_gbps_per_node": )" +
+                gbps + R"(, "transport": ")" + transport + "\"",
+            R"({"gpus": 1, "role": "base", "value": 250, "unit": "img/s"},
+               {"role": "target", "nodes": )" +
+                std::to_string(nodes) + R"(, "gpus": )" + std::to_string(8 * nodes) + "}");
+        EXPECT_EQ(p.error, "");
+        return p.points.at(0).efficiency_pct;
+    };
+    for (const char* transport : {"TCP", "InfiniBand RDMA"}) {
+        EXPECT_LT(at("1", transport, 8), 0.5 * at("100", transport, 8)) << transport;
+        EXPECT_LE(at("100", transport, 8), at("100", transport, 1)) << transport;
+        EXPECT_EQ(at("1", transport, 1), at("100", transport, 1)) << "no network in one machine";
+    }
+}
 TEST(Predict, TimesFallWhereRatesRise) {
     const auto with_unit = [&](const char* value, const char* unit) {
         const Prediction p =
