@@ -1,4 +1,4 @@
-// Text: lower case and search for words.
+// Text: lower case, and whether a word is said.
 #pragma once
 
 #include <string>
@@ -14,5 +14,24 @@ namespace gx::tools {
 
 /// Whether `word` occurs in `text` apart from other lower-case letters and digits.
 [[nodiscard]] bool has_word(std::string_view text, std::string_view word);
+
+/// How a searched word stands in a text.
+enum class Word : unsigned char {
+    inside,  ///< anywhere, as by `has`
+    apart    ///< as by `has_word`
+};
+
+/// Where `text`, in lower case, says `word` and does not deny it; npos: nowhere. It is denied behind
+/// "no", "not", "without", "never", "vs", "unlike", "instead of" or "rather than", up to a comma,
+/// semicolon or bracket; and before "off", "disabled", "unused" or "not used". So ", not X" never
+/// makes a text say X.
+[[nodiscard]] std::size_t find_stated(std::string_view text, std::string_view word,
+                                      Word how = Word::inside);
+
+/// Whether `find_stated` finds it.
+[[nodiscard]] bool states(std::string_view text, std::string_view word, Word how = Word::inside);
+
+/// Whether `word` occurs in `text`, but only where it is denied.
+[[nodiscard]] bool denies(std::string_view text, std::string_view word, Word how = Word::inside);
 
 }  // namespace gx::tools

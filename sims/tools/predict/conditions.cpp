@@ -134,31 +134,74 @@ double accumulated(const std::string& text) {
     return within(times_limits, std::max(1.0, n), field_of("batch_per_gpu"), text);
 }
 
+/// Whether a text says one of some words, apart from others.
+bool says_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(
+        words, [&](std::string_view word) { return states(text, word, Word::apart); });
+}
+/// Where a text first says one of them; npos: nowhere.
+std::size_t first_of(std::string_view text, std::initializer_list<std::string_view> words) {
+    std::size_t first = std::string_view::npos;
+    for (const std::string_view word : words)
+        first = std::min(first, find_stated(text, word, Word::apart));
+    return first;
+}
+const std::initializer_list<std::string_view> amp_words{"amp", "mixed"};
+const std::initializer_list<std::string_view> words_of_16{
+    "fp16",  "bf16", "f16",  "float16", "bfloat16", "half",         "16",
+    "16bit", "fp8",  "e4m3", "e5m2",    "fp16s",    "mixed_float16"};
+const std::initializer_list<std::string_view> words_of_32{"fp32",  "float32", "f32",  "32",
+                                                              "32bit", "single",  "full", "float"};
+
 /// Nothing where a text names none that gx knows.
 std::optional<sim::Precision> named_precision(const std::string& text) {
-    if (has(text, "fp32")) return sim::Precision::fp32;
-    if (has(text, "tf32")) return sim::Precision::tf32;
-    for (const char* word : {"16", "amp", "mixed", "half", "fp8"})
-        if (has(text, word)) return sim::Precision::mixed;
-    if (has(text, "64")) return std::nullopt;
-    for (const char* word : {"32", "single", "full", "float"})
-        if (has(text, word)) return sim::Precision::fp32;
+    constexpr auto nowhere = std::string_view::npos;
+    if (says_one_of(text, amp_words)) return sim::Precision::mixed;
+    const auto half = first_of(text, words_of_16), full = first_of(text, words_of_32),
+               tf32 = first_of(text, {"tf32"});
+    if (half != nowhere && half < std::min(full, tf32)) return sim::Precision::mixed;
+    if (tf32 != nowhere) return sim::Precision::tf32;
+    if (full != nowhere) return sim::Precision::fp32;
+    for (const char* word : {"amp", "mixed", "fp16", "bf16", "float16", "tf32", "half"})
+        if (denies(text, word, Word::apart)) return sim::Precision::fp32;
     return std::nullopt;
 }
 sim::Precision precision_of(const std::string& text) {
     return named_precision(text).value_or(sim::Precision::fp32);
 }
+/// Whether a text names precisions of 16 and of 32 bits, and no mix of them.
+bool names_two_precisions(const std::string& text) {
+    return !says_one_of(text, amp_words) && says_one_of(text, words_of_16) &&
+           (says_one_of(text, words_of_32) || says_one_of(text, {"tf32"}));
+}
 
+/// Bytes of an element as gradient_dtype_on_wire has it; 0: not stated.
+/// Errors: gx::Error for a text that names no type or several.
+int stated_wire_bytes(const Json& c) {
+    const std::string written = text_at(c, "gradient_dtype_on_wire"), wire = lower(written);
+    if (wire.empty() || has(wire, "not stated") || has(wire, "unknown") || wire == "n/a") return 0;
+    const bool two =
+        wire == "16" || says_one_of(wire, {"fp16", "bf16", "f16", "float16", "bfloat16", "half",
+                                           "16bit", "16-bit", "16 bit"});
+    const bool four = wire == "32" || says_one_of(wire, {"fp32", "float32", "f32", "tf32", "single",
+                                                         "float", "32bit", "32-bit", "32 bit"});
+    const bool one = wire == "8" || says_one_of(wire, {"fp8", "int8", "uint8", "e4m3", "e5m2",
+                                                       "8bit", "8-bit", "8 bit"});
+    if (int(one) + int(two) + int(four) != 1)
+        throw Error(field_of("gradient_dtype_on_wire") + "'" + written + "' names " +
+                    (one || two || four ? "more than one type" : "no type") +
+                    ": write fp32, fp16, bf16 or fp8");
+    return one ? 1 : two ? 2 : 4;
+}
 /// AMP keeps master gradients of 4 bytes; a network cast to fp16, and MXNet, send 2.
 /// Source: the cases that state both (DeepLearningExamples, MLPerf, DLPerf).
 int wire_bytes_of(const Json& c, const std::string& precision, const std::string& framework) {
-    const std::string wire = lower(text_at(c, "gradient_dtype_on_wire"));
-    if (has(wire, "16") || has(wire, "half")) return 2;
-    if (has(wire, "32")) return 4;
-    if (has(wire, "8")) return 1;
-    for (const char* cast : {"fp16", "bf16", "float16", "bfloat16", "half", "pure fp16"})
-        if (precision.starts_with(cast)) return 2;
-    return precision_of(precision) == sim::Precision::mixed && has(framework, "mxnet") ? 2 : 4;
+    if (const int stated = stated_wire_bytes(c); stated > 0) return stated;
+    if (!says_one_of(precision, amp_words))
+        for (const char* cast : {"fp16", "bf16", "float16", "bfloat16", "half", "pure fp16"})
+            if (precision.starts_with(cast) && precision_of(precision) == sim::Precision::mixed)
+                return 2;
+    return precision_of(precision) == sim::Precision::mixed && states(framework, "mxnet") ? 2 : 4;
 }
 
 /// The NICs' rate as stated, or as their names, the transport's or the machine's tell it.
@@ -292,7 +335,13 @@ Conditions read_conditions(const Json& c) {
     if (!named_precision(precision) && !precision.empty() && !has(precision, "not stated") &&
         !has(precision, "unknown"))
         k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
-    if (has(precision, "fp8") && !has(precision, "16"))
+    if (names_two_precisions(precision))
+        k.remarks.push_back("precision '" + precision + "' names two: " +
+                            (k.precision == sim::Precision::mixed  ? "mixed fp16"
+                             : k.precision == sim::Precision::tf32 ? "TF32"
+                                                                   : "fp32") +
+                            " assumed");
+    if (states(precision, "fp8") && !has(precision, "16"))
         k.remarks.push_back("precision '" + precision + "' not modelled: mixed fp16 assumed");
     k.wire_bytes = wire_bytes_of(c, precision, k.framework);
     k.gradient_mb_fp32 = gradient_mb_of(c);

@@ -9,7 +9,7 @@
 #include <gx/sim/catalog/find_gpu.hpp>      // families
 #include <gx/sim/catalog/find_machine.hpp>  // machine_makers
 #include <gx/sim/catalog/comm_stacks.hpp>   // profiles
-#include <tools/common/text.hpp>            // lower, has
+#include <tools/common/text.hpp>            // lower, states
 #include <tools/predict/transport.hpp>      // is_rdma
 
 namespace gx::tools::predict {
@@ -25,32 +25,60 @@ std::string family(const GpuSpec& gpu) {
 /// Or newer.
 bool is_hopper(const GpuSpec& gpu) { return family(gpu)[0] == 'h' || family(gpu)[0] == 'b'; }
 
-/// Of "PCIe 4", "PCIe gen4 x16", "PCI Express 5.0".
-bool is_new_pcie(const std::string& link) {
-    for (const char* word : {"gen4", "gen5", "gen 4", "gen 5", "4.0", "5.0", "pcie 4", "pcie 5",
-                             "pcie4", "pcie5", "pcie v4", "pcie-4"})
-        if (has(link, word)) return true;
+/// Of "PCIe 4", "PCIe gen4 x16", "PCI Express 5.0": a version stands right behind such a word.
+bool is_new_pcie(std::string_view link) {
+    for (const std::string_view word : {"pcie", "pci-e", "pci express", "pci-express", "gen"})
+        for (auto at = link.find(word); at != link.npos; at = link.find(word, at + 1)) {
+            auto rest = link.substr(at + word.size());
+            rest.remove_prefix(std::min(rest.find_first_not_of(" -v."), rest.size()));
+            const bool one_digit = rest.size() < 2 || rest[1] < '0' || rest[1] > '9';
+            if (!rest.empty() && '4' <= rest[0] && rest[0] <= '7' && one_digit) return true;
+        }
     return false;
+}
+
+/// What a text says of the link between GPUs.
+struct SaidLink {
+    bool nvlink = false, pcie = false;
+};
+SaidLink said_link(std::string_view link) {
+    SaidLink said;
+    const bool no_peers = denies(link, "p2p") || denies(link, "peer-to-peer");
+    for (const char* word : {"nvlink", "nvswitch", "sxm", "xgmi", "infinity"}) {
+        said.nvlink = said.nvlink || (states(link, word) && !no_peers);
+        said.pcie = said.pcie || denies(link, word);
+    }
+    if (said.nvlink) said.pcie = false;
+    for (const char* word : {"pci", "qpi", "upi", "none", "shared memory", "host memory"})
+        said.pcie = said.pcie || states(link, word);
+    for (const char* word : {"pix", "pxb", "phb", "sys", "shm"})  // of nvidia-smi and NCCL
+        said.pcie = said.pcie || states(link, word, Word::apart);
+    said.pcie = said.pcie || no_peers;
+    return said;
 }
 
 /// Source: bus bandwidth of all-reduce as published: 120 to 130 GB/s on a DGX-1V (nccl-dgx1v),
 ///         230.8 on eight A100 (nccl-p4d), 370 on eight H100 (nccl-intra). P100: four links of
 ///         18 GB/s, two rings of the mesh. PCIe 4: 20 GB/s between two A100 (nccl-intra); PCIe 3:
 ///         half of NCCL's 12 GB/s, because pairs of GPUs share the port of a switch.
-Inside inside_of(const Conditions& c) {
+Inside inside_of(const Conditions& c, std::vector<std::string>& remarks) {
     using Link = Inside::Link;
     using namespace gx::literals;
     const std::string gpu = family(c.gpu), name = lower(c.gpu.name.view());
     const bool modern = has(name, "sxm");
-    const bool pcie = has(c.link, "pci") || has(c.link, "qpi") || has(c.link, "none");
-    const bool named = has(c.link, "nvlink") || has(c.link, "nvswitch") || has(c.link, "sxm") ||
-                       has(c.link, "xgmi") || has(c.link, "infinity");
+    const auto [named, pcie] = said_link(c.link);
     const bool either = named && pcie;  // "NVLink or PCIe, not stated"
     const bool nvlink = either || (!named && !pcie) ? modern : named;
+    const bool silent =
+        c.link.find_first_of("abcdefghijklmnopqrstuvwxyz0123456789") == std::string::npos ||
+        c.link == "n/a" || has(c.link, "not stated") || has(c.link, "unknown");
+    if (!named && !pcie && !silent)
+        remarks.push_back(fmt::format("intra_node_link '{}' not known: {} assumed", c.link,
+                                      nvlink ? "NVLink" : "PCIe"));
     const bool ampere = c.gpu.tf32.count > 0;  // or newer
     if (!nvlink) return {Link::pcie, ampere || is_new_pcie(c.link) ? 20_GBps : 6_GBps};
     const bool hopper = is_hopper(c.gpu);
-    const Link link = has(c.link, "nvswitch") || hopper ? Link::nvswitch : Link::nvlink;
+    const Link link = states(c.link, "nvswitch") || hopper ? Link::nvswitch : Link::nvlink;
     if (gpu == "b200") return {link, 650_GBps};
     if (gpu == "a800" || gpu == "h800") return {link, 160_GBps};
     if (hopper) return {link, 370_GBps};
@@ -72,6 +100,15 @@ double usual_gbps(const Conditions& c) {
     return board ? std::max(100.0, c.gpus_per_node * (is_hopper(c.gpu) ? 400.0 : 100.0)) : 100;
 }
 
+/// Whether the transport is FDR InfiniBand: as it says, or by 56 Gb/s where it names no other.
+bool is_fdr(std::string_view transport, double gbps) {
+    if (has(transport, "fdr")) return states(transport, "fdr");
+    for (const char* word : {"qdr", "edr", "hdr", "ndr", "xdr", "roce", "ethernet", "gbe", "omni",
+                             "aries", "slingshot", "gemini", "efa"})
+        if (states(transport, word)) return false;
+    return gbps == 56 && !is_omni_path(transport);
+}
+
 /// The network's profile, and the share of its goodput that stacks of its time reached.
 void set_network(const Conditions& c, const Calibration& k, const Stack& stack, Hardware& h,
                  std::vector<std::string>& remarks) {
@@ -83,10 +120,10 @@ void set_network(const Conditions& c, const Calibration& k, const Stack& stack, 
     const bool omni = is_omni_path(c.transport), rdma = is_rdma(c.transport, gbps);
     const Profile* network = &roce_100g;
     const bool servers = stack.scheme == Scheme::servers;
-    if (has(c.transport, "grpc") || servers) network = &parameter_server_grpc;
+    if (states(c.transport, "grpc") || servers) network = &parameter_server_grpc;
     else if (!rdma) network = gbps <= 10 ? &tcp_10g : &tcp_aws;
-    else if (has(c.transport, "fdr") || gbps == 56) network = &ib_fdr;
-    else if (!has(c.transport, "roce")) network = &ib_edr;
+    else if (is_fdr(c.transport, gbps)) network = &ib_fdr;
+    else if (!states(c.transport, "roce")) network = &ib_edr;
     h.share = omni ? k.omni_path_share : rdma ? k.rdma_share : k.tcp_share;
     if (!rdma && gbps <= 10 && stack.ethernet_gbps > 0) gbps = stack.ethernet_gbps, h.share = 1;
     if (!rdma) gbps = std::min(gbps, k.tcp_cap_gbps);
@@ -151,9 +188,10 @@ std::string machine_name(const Conditions& c) {
 
 Hardware hardware_of(const Conditions& c, const Stack& stack, const Calibration& k,
                      std::vector<std::string>& remarks) {
-    Hardware h{.inside = inside_of(c), .gpu = c.gpu};
+    Hardware h{.inside = inside_of(c, remarks), .gpu = c.gpu};
     set_network(c, k, stack, h, remarks);
-    h.trees = (c.gpu.has_tensor_cores() || c.gpu.tf32.count > 0) && !has(c.collective, "nccl 2.2");
+    h.trees = (c.gpu.has_tensor_cores() || c.gpu.tf32.count > 0) &&
+              !states(c.collective, "nccl 2.2", Word::apart);
     return h;
 }
 

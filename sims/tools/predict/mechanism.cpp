@@ -7,7 +7,7 @@
 #include <fmt/core.h>  // format
 
 #include <tools/common/json.hpp>  // Json, parse_json
-#include <tools/common/text.hpp>  // has
+#include <tools/common/text.hpp>  // has, states
 #include <tools/data.hpp>         // mechanisms
 
 namespace gx::tools::predict {
@@ -66,10 +66,13 @@ const Rows& rows() {
     return read;
 }
 
+/// Short words may be parts of others.
+Word how_of(std::string_view word) { return word.size() < 4 ? Word::apart : Word::inside; }
+
 /// The version behind a word: "horovod 0.21.3" and "horovod==v0.21" are {0, 21}; none: {-1, 0}.
 std::pair<int, int> version_behind(std::string_view text, std::string_view word) {
     std::pair<int, int> v{-1, 0};
-    const auto at = text.find(word);
+    const auto at = find_stated(text, word, how_of(word));
     if (at == text.npos) return v;
     const std::string rest(text.substr(at + word.size()));
     const auto number = rest.find_first_not_of(" v=-_:(");
@@ -92,9 +95,9 @@ const Mechanism* find_mechanism(std::string_view framework, std::string_view mod
     for (std::size_t i = 0; i < r.all.size(); ++i) {
         const Condition& c = r.holds[i];
         const auto word = std::find_if(c.words.begin(), c.words.end(), [&](const std::string& w) {
-            return w.size() < 4 ? has_word(framework, w) : has(framework, w);
+            return states(framework, w, how_of(w));
         });
-        if (word == c.words.end() || !has(framework, c.with) || !has(model, c.model)) continue;
+        if (word == c.words.end() || !states(framework, c.with) || !has(model, c.model)) continue;
         const auto version = version_behind(framework, *word);
         if (version >= c.from && version < c.before) return &r.all[i];
     }

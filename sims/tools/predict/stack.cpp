@@ -8,7 +8,7 @@
 #include <gx/core/error.hpp>            // Error
 #include <gx/io/nearest.hpp>            // unknown_name
 #include <tools/common/json.hpp>        // parse_json
-#include <tools/common/text.hpp>        // has
+#include <tools/common/text.hpp>        // has, states
 #include <tools/data.hpp>               // stacks
 #include <tools/predict/mechanism.hpp>  // find_mechanism
 
@@ -126,34 +126,34 @@ namespace {
 
 /// The stack by the words of the conditions, as far as costs were fitted.
 Stack fitted_stack(const Conditions& c, const Calibration& k) {
-    const bool tensorflow = has(c.framework, "tensorflow") || has(c.framework, "keras") ||
+    const bool tensorflow = states(c.framework, "tensorflow") || states(c.framework, "keras") ||
                             c.framework.starts_with("tf");
-    const bool torch = has(c.framework, "torch");
-    const bool servers = has(c.collective, "parameter server");
-    if (has(c.option, "double buffering"))
+    const bool torch = states(c.framework, "torch");
+    const bool servers = states(c.collective, "parameter server");
+    if (states(c.option, "double buffering"))
         return variant(k.chainer, "chainermn-double-buffered", Scheme::late);
-    if (has(c.framework, "chainer")) return k.chainer;
-    if (has(c.framework, "mxnet") &&
-        (servers || has(c.collective, "kvstore") || has(c.collective, "dist_")))
+    if (states(c.framework, "chainer")) return k.chainer;
+    if (states(c.framework, "mxnet") &&
+        (servers || states(c.collective, "kvstore") || states(c.collective, "dist_")))
         return k.key_value;
-    if (has(c.collective, "distributed_replicated") || has(c.collective, "on the workers"))
+    if (states(c.collective, "distributed_replicated") || states(c.collective, "on the workers"))
         return k.servers;
-    if (servers) return has(c.transport, "grpc") ? k.servers : k.local_servers;
-    if (tensorflow && !has(c.framework, "horovod") &&
-        (has(c.collective, "replicated") || has(c.framework, "2017")))
+    if (servers) return states(c.transport, "grpc") ? k.servers : k.local_servers;
+    if (tensorflow && !states(c.framework, "horovod") &&
+        (states(c.collective, "replicated") || states(c.framework, "2017")))
         return k.local_servers;
     if (c.accumulates)
         return tensorflow ? variant(k.tensorflow, "tensorflow-accumulating", Scheme::after_backward)
                           : variant(k.pytorch, "pytorch-accumulating", Scheme::after_backward);
     if (tensorflow) return k.tensorflow;
-    if (has(c.framework, "mxnet") || has(c.framework, "gluon")) return k.mxnet;
-    if (has(c.framework, "oneflow")) return k.oneflow;
-    if (torch && has(c.framework, "horovod"))
+    if (states(c.framework, "mxnet") || states(c.framework, "gluon")) return k.mxnet;
+    if (states(c.framework, "oneflow")) return k.oneflow;
+    if (torch && states(c.framework, "horovod"))
         return variant(k.pytorch, "pytorch-horovod", Scheme::fused);
-    if (has(c.framework, "paddle") || has(c.framework, "horovod")) return k.tensorflow;
+    if (states(c.framework, "paddle") || states(c.framework, "horovod")) return k.tensorflow;
     // BERT as NVIDIA's container trains it reduces one flat gradient after backward.
     // Source: DeepLearningExamples PyTorch/LanguageModeling/BERT, allreduce_post_accumulation.
-    if (has(c.framework, "container") && has(c.model, "bert"))
+    if (states(c.framework, "container") && has(c.model, "bert"))
         return variant(k.pytorch, "pytorch-flat", Scheme::after_backward);
     return k.pytorch;
 }

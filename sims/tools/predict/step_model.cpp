@@ -6,7 +6,7 @@
 #include <fmt/core.h>  // format
 
 #include <gx/core/error.hpp>      // Error
-#include <tools/common/text.hpp>  // lower, has
+#include <tools/common/text.hpp>  // lower, has, states
 
 namespace gx::tools::predict {
 
@@ -56,7 +56,7 @@ double StepModel::wire_ms(Group g) const {
 }
 
 bool StepModel::decodes_on_cpu() const {
-    return has(c_.framework, "tensorflow") && has(c_.data, "imagenet on");
+    return states(c_.framework, "tensorflow") && states(c_.data, "imagenet on");
 }
 
 /// A step whose input may be late: the fourth-power mean lies between the two times' maximum
@@ -69,8 +69,7 @@ double StepModel::fed(double total_ms, double images) const {
 
 double StepModel::overhead(Group g, double compute_ms) const {
     double ms = stack_.mb_ms * c_.gradient_mb_fp32 / 100;
-    if (has(c_.framework, "clipping") && !has(c_.framework, "no clipping"))
-        ms += k_.clipping_mb_ms * c_.gradient_mb_fp32 / 100;
+    if (states(c_.framework, "clipping")) ms += k_.clipping_mb_ms * c_.gradient_mb_fp32 / 100;
     const bool inside = stack_.scheme == Scheme::local_servers ||
                         (stack_.scheme == Scheme::servers && g.machines == 1);
     const double jitter = inside ? k_.local_servers.jitter * expected_max(g.ranks())
@@ -123,7 +122,8 @@ double StepModel::bucket() const {
 /// Before 2020 (V100) accumulation reduced after every micro-batch, under its backward.
 double StepModel::exposed_after(const FasterLine& line, double compute_ms) const {
     const double all = line.at(mb_);
-    const bool every = c_.accumulates && h_.gpu.tf32.count == 0 && !has(c_.framework, "tensorflow");
+    const bool every =
+        c_.accumulates && h_.gpu.tf32.count == 0 && !states(c_.framework, "tensorflow");
     if (!every) return all;
     const double full = k_.micro_step_s * 1e3 * (h_.gpu.memory / Bytes{16'000'000'000});
     return std::max(1.0, compute_ms / full) * k_.micro_exposed * all;
@@ -173,7 +173,7 @@ double StepModel::exposed_local(Group g, double compute_ms) {
     const double pcie_mb_ms = measured > 0 ? measured * 1e-9 : 12;
     const double link = 2 * mb_ * std::min(2, g.gpus) / 2 / (pcie_mb_ms / 2);
     double wire = link + g.gpus * mb_ / (k_.cpu_sum_gbps / 8);
-    if (has(c_.collective, "nccl") || has(c_.collective, "replicated"))
+    if (states(c_.collective, "nccl") || states(c_.collective, "replicated"))
         wire = std::min(wire, wire_.all_reduce(h_, {1, g.gpus}, mb_, algorithm_).at(mb_));
     const double window = 0.6 * compute_ms;
     return std::max(0.0, wire - window) + k_.local_servers.interference * std::min(wire, window);

@@ -251,6 +251,90 @@ TEST(Conditions, APrecisionThatIsNotModelledIsNamed) {
         EXPECT_THAT(assumed(known),
                     ::testing::Not(::testing::Contains(::testing::HasSubstr("precision"))));
 }
+// ---- What is denied -------------------------------------------------------------------
+/// One GPU to 16 on two machines, so that all that is read makes a difference.
+Prediction with(const char* field, const Json& value, const Json& others = Json::object()) {
+    Json c = {{"id", "mine"},
+              {"conditions",
+               {{"gpu", "V100-SXM2-16GB"},
+                {"gpus_per_node", 8},
+                {"nic_gbps_per_node", 56},
+                {"transport", "TCP"},
+                {"intra_node_link", "NVLink"},
+                {"model", "VGG-16"},
+                {"batch_per_gpu", 32},
+                {"precision", "fp32"},
+                {"framework", "PyTorch 1.4 DDP"},
+                {"collective", "NCCL"}}},
+              {"measured",
+               {{{"gpus", 1}, {"role", "base"}, {"value", 200}, {"unit", "img/s"}},
+                {{"gpus", 8}, {"role", "target"}},
+                {{"gpus", 16}, {"role", "target"}}}}};
+    c["conditions"].update(others);
+    c["conditions"][field] = value;
+    return predicted(c);
+}
+std::vector<double> values(const Prediction& p) {
+    std::vector<double> all;
+    for (const PredictedPoint& q : p.points) all.push_back(q.value);
+    EXPECT_EQ(p.error, "");
+    return all;
+}
+TEST(Conditions, SayingWhatIsNotThereChangesNothing) {
+    const auto same = [](const char* field, const char* with_denial, const char* without,
+                         const Json& others = Json::object()) {
+        EXPECT_EQ(values(with(field, with_denial, others)), values(with(field, without, others)))
+            << field << ": " << with_denial;
+    };
+    for (const char* link : {"no NVLink", "PCIe (no NVLink)", "NVLink disabled", "PIX",
+                             "P2P disabled, SHM", "shared memory", "PCIe 3.0, driver 455.0"})
+        same("intra_node_link", link, "PCIe 3");
+    same("intra_node_link", "NVLink, not PCIe", "NVLink");
+    same("intra_node_link", "PCIe switch, gen4", "PCIe 4.0 x16");
+    same("transport", "Ethernet, no RDMA", "Ethernet");
+    same("transport", "RDMA, not TCP", "RDMA");
+    same("transport", "InfiniBand, not FDR", "InfiniBand EDR");
+    same("transport", "RoCE (no gRPC)", "RoCE");
+    same("framework", "PyTorch DDP, not FSDP", "PyTorch DDP");
+    same("framework", "PyTorch DDP, no Horovod", "PyTorch DDP");
+    for (const char* clipping : {"PyTorch DDP, no gradient clipping",
+                                 "PyTorch DDP without clipping", "PyTorch DDP, clipping disabled"})
+        same("framework", clipping, "PyTorch DDP");
+    same("option", "no double buffering", "plain", {{"framework", "ChainerMN"}});
+    same("collective", "NCCL (no kvstore)", "NCCL", {{"framework", "MXNet"}});
+    same("collective", "NCCL instead of parameter servers", "NCCL");
+    same("data", "synthetic (not ImageNet on disk)", "synthetic", {{"framework", "TensorFlow"}});
+    same("collective", "NCCL 2.20", "NCCL");
+    EXPECT_NE(values(with("transport", "RoCE")), values(with("transport", "InfiniBand")));
+    EXPECT_THAT(with("intra_node_link", "a wire").assumed,
+                ::testing::Contains("intra_node_link 'a wire' not known: NVLink assumed"));
+}
+TEST(Conditions, PrecisionsAreReadByWords) {
+    const auto same = [](const char* a, const char* b) {
+        EXPECT_EQ(values(with("precision", a)), values(with("precision", b))) << a;
+        const Conditions x = read_conditions(Json{{"gpu", "V100"}, {"precision", a}});
+        const Conditions y = read_conditions(Json{{"gpu", "V100"}, {"precision", b}});
+        EXPECT_TRUE(x.precision == y.precision && x.wire_bytes == y.wire_bytes) << a;
+    };
+    for (const char* mixed : {"fp16 mixed", "AMP (fp16/fp32)", "AMP", "mixed precision"})
+        same(mixed, "mixed fp16");
+    for (const char* full : {"not fp16", "no AMP", "AMP off", "full precision", "fp32, no TF32"})
+        same(full, "fp32");
+    EXPECT_THAT(with("precision", "example").assumed,
+                ::testing::Contains("precision 'example' not known: fp32 assumed"));
+    EXPECT_THAT(with("precision", "fp32, fp16 gradients").assumed,
+                ::testing::Contains(::testing::HasSubstr("names two: fp32 assumed")));
+    const auto wire = [](const char* text) {
+        return read_conditions(Json{{"gpu", "V100"}, {"gradient_dtype_on_wire", text}}).wire_bytes;
+    };
+    EXPECT_EQ(wire("fp32, not fp16"), 4);
+    EXPECT_EQ(wire("fp32 (16 MB buckets)"), 4);
+    EXPECT_EQ(wire("16-bit"), 2);
+    for (const char* other : {"1-bit", "2 bytes", "fp16/fp32"})
+        EXPECT_THAT(with("gradient_dtype_on_wire", other).error,
+                    ::testing::StartsWith("field 'conditions.gradient_dtype_on_wire': '" +
+                                          std::string(other) + "' names "));
+}
 /// Else the readers of many cases would look past those that have a word to say.
 TEST(Conditions, NothingOfPublishedCasesIsUnread) {
     for (const Json& c : asked())
