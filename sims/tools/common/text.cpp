@@ -1,6 +1,7 @@
 #include <tools/common/text.hpp>
 
 #include <algorithm>         // any_of, min
+#include <cstdlib>           // strtod
 #include <initializer_list>  // words
 
 namespace gx::tools {
@@ -56,7 +57,8 @@ bool denies_last(std::string_view text) {
         word = next_word(rest);
     if (is_one_of(word, {"off", "disabled", "unused", "absent", "unavailable", "deactivated"}))
         return true;
-    if (assigned && is_one_of(word, {"no", "none", "false", "0"})) return true;
+    if (assigned && is_one_of(word, {"no", "none", "false"})) return true;
+    if (assigned && word == "0" && !rest.starts_with(".")) return true;
     return word == "not" && is_one_of(next_word(rest), {"used", "available", "enabled", "present",
                                                         "supported", "active", "installed", "in"});
 }
@@ -78,6 +80,36 @@ bool has_word(std::string_view text, std::string_view word) {
     for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1))
         if (stands_apart(text, at, word.size())) return true;
     return false;
+}
+
+std::size_t number_size(std::string_view text) {
+    std::size_t n = 0;
+    const auto digit = [&](std::size_t i) {
+        return i < text.size() && '0' <= text[i] && text[i] <= '9';
+    };
+    while (digit(n) || (n < text.size() && (text[n] == ',' || text[n] == '.') && digit(n + 1))) ++n;
+    if (n < text.size() && n > 0 && text[n] == '.' && text[n - 1] != '.') ++n;  // "64."
+    return n;
+}
+
+std::optional<double> plain_number(std::string_view text) {
+    std::string digits;
+    std::size_t group = 0;  // digits since the last comma
+    bool point = false, comma = false;
+    for (const char c : text) {
+        if (c == ',') {
+            if (point || group == 0 || (comma ? group != 3 : group > 3)) return std::nullopt;
+            comma = true, group = 0;
+        } else if (c == '.') {
+            if (point || (comma && group != 3)) return std::nullopt;
+            point = true, digits += c;
+        } else if ('0' <= c && c <= '9') {
+            digits += c;
+            if (!point) ++group;
+        } else return std::nullopt;
+    }
+    if (digits.empty() || digits == "." || (comma && group != 3)) return std::nullopt;
+    return std::strtod(digits.c_str(), nullptr);
 }
 
 std::size_t find_stated(std::string_view text, std::string_view word, Word how) {

@@ -1,6 +1,7 @@
-// Text: lower case, and whether a word is said.
+// Text: lower case, numbers, and whether a word is said.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,13 @@ namespace gx::tools {
 
 /// Whether `word` occurs in `text` apart from other lower-case letters and digits.
 [[nodiscard]] bool has_word(std::string_view text, std::string_view word);
+
+/// The number that a text is, as "1024", "1,024.5" or ".5": commas stand before exactly three digits
+/// each. Nothing: another text.
+[[nodiscard]] std::optional<double> plain_number(std::string_view text);
+
+/// The size of the digits, commas and points that a number may have, at the start of a text.
+[[nodiscard]] std::size_t number_size(std::string_view text);
 
 /// How a searched word stands in a text.
 enum class Word : unsigned char {

@@ -108,7 +108,14 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
                                    "days (300B tokens)",
                                    "h for 1 million images",
                                    "ms, 100 steps",
-                                   "ms, 1,000 iterations"})
+                                   "ms, 1,000 iterations",
+                                   "s of 5 steps",
+                                   "s in 5 steps",
+                                   "s over 5 steps",
+                                   "s x 5 steps",
+                                   "s, five steps",
+                                   "s for the first 5 iterations",
+                                   "s taken by 5 steps"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' is a time of several steps or examples: give that of "
@@ -117,6 +124,15 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' has its number of epochs in words"));
+    EXPECT_THAT(refusal("min for ninety epochs"), testing::HasSubstr("epochs in words"));
+    for (const char* unit : {"min for epochs 1 to 90", "h for 60-90 epochs", "h for 1,00 epochs"})
+        EXPECT_THAT(refusal(unit), testing::HasSubstr("does not tell how many epochs")) << unit;
+    for (const char* unit : {"h for 1,000 epochs", "h for 1000 epochs", "h for 1000.0 epochs",
+                             "h (1000 ImageNet epochs)", "h for 1000-epoch training"})
+        EXPECT_EQ(of(unit).epochs, 1000) << unit;
+    EXPECT_EQ(of("h for 2.5 epochs").epochs, 2.5);
+    EXPECT_EQ(of("ms average over 100 iterations"), of("ms"));
+    EXPECT_EQ(of("ms of a step"), of("ms"));
     EXPECT_EQ(of("s, step of two GPUs"), of("s/iteration"));
     EXPECT_EQ(of("s/epoch, ten workers"), of("s/epoch"));
     for (const char* step :
@@ -157,7 +173,13 @@ TEST(Measure, RatesInOtherMultiplesAreRefused) {
                                    "images/s * 1e3",
                                    "img/s [k]",
                                    "img/s (in thousands)",
-                                   "images/s [10^3 images/s]"})
+                                   "images/s [10^3 images/s]",
+                                   "img/s, thousands",
+                                   "img/s in thousands",
+                                   "img/s x 1000",
+                                   "img/s / 1000",
+                                   "x 1000 img/s",
+                                   "times 1000 img/s"})
         EXPECT_THAT(refusal(unit.c_str()),
                     testing::StartsWith("field 'unit': unit '" + unit +
                                         "' counts in multiples: write img/s"));
@@ -182,6 +204,59 @@ TEST(Measure, RatesInOtherMultiplesAreRefused) {
     EXPECT_EQ(of("tokens of a 345 M model/s"), of("tokens/s"));
     for (const char* rate : {"total img/s", "training images/s", "224 px images/s"})
         EXPECT_EQ(of(rate), of("img/s")) << rate;
+}
+/// Each but the last group was read as a rate of one GPU or node, or the reverse.
+TEST(Measure, ARateIsPerGpuByWhatFollowsIt) {
+    for (const char* all :
+         {"img/s, batch 64 per GPU", "img/s (64 per GPU)", "img/s at 64 per GPU",
+          "img/s, 8 GPUs per node", "img/s, 8 GPUs/node", "img/s, one GPU per process",
+          "img/s of a GPU cluster", "img/s, sum of every GPU", "img/s, every GPU busy",
+          "img/s (1 process per GPU)", "img/s, batch of 64 on each GPU", "img/s, not per GPU",
+          "img/s, 2 nodes of 8 GPUs each", "img/s (batch 64/GPU)", "img/s, one node of 8"})
+        EXPECT_EQ(of(all), of("img/s")) << all;
+    for (const char* each : {"img/s per worker",
+                             "img/s/rank",
+                             "img/s per process",
+                             "img/s per replica",
+                             "img/s per NVIDIA V100",
+                             "img/s per Tesla V100",
+                             "img/s per RTX 3090",
+                             "img/s per single GPU",
+                             "img/s per A10G",
+                             "img/s per T4",
+                             "img/s each",
+                             "per-GPU img/s",
+                             "img/s (per GPU)",
+                             "img/s [per V100]",
+                             "img/GPU/s",
+                             "img per GPU per second",
+                             "img/s per GPU, batch 64 per GPU",
+                             "img/s, per GPU",
+                             "img/s per V100-SXM2-16GB",
+                             "img/s on each of the GPUs"})
+        EXPECT_TRUE(of(each).per_gpu && !of(each).per_node) << each;
+    for (const char* each : {"img/s per instance", "img/s per VM", "img/s/box", "img/s per DGX-1",
+                             "img/s per p3.16xlarge", "img/s per 8-GPU node", "img/s (per host)",
+                             "img/s per GPU server"})
+        EXPECT_TRUE(of(each).per_node && !of(each).per_gpu) << each;
+    for (const std::string unit :
+         {"img/s per rack", "img/s/furlong", "img/s each way", "img/s (per socket)",
+          "img/s, mean per socket", "img/s per GPU per node", "fps/rack", "TFLOP/s per rack",
+          "img/rack/s", "per-rack img/s"})
+        EXPECT_THAT(refusal(unit.c_str()),
+                    testing::AllOf(testing::StartsWith("field 'unit': unit '" + unit + "' has '"),
+                                   testing::HasSubstr("not known what it is: write img/s")));
+}
+TEST(Measure, AUnitIsRelativeOnlyWhereItBeginsSo) {
+    for (const char* rate : {"img/s (speedup 7.9)", "img/s, scaling efficiency 90 %",
+                             "img/s at 100 GFLOP", "xla img/s"})
+        EXPECT_EQ(of(rate), of("img/s")) << rate;
+    EXPECT_EQ(of("ms per step (speedup 2x)"), of("ms"));
+    EXPECT_TRUE(of("images/s/node, 8 flops").per_node);
+    for (const char* unit : {"timesteps/s", "times/s"})
+        EXPECT_THAT(refusal(unit), testing::HasSubstr("unknown unit")) << unit;
+    for (const char* relative : {"x faster", "times", "relative speedup", "peak TFLOP/s"})
+        EXPECT_TRUE(of(relative).relative) << relative;
 }
 TEST(Measure, RefuseWhatSaysNothing) {
     for (const char* unit : {"", "parsecs", "fit", "GB", "img/fortnight"}) {
