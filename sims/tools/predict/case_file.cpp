@@ -1,9 +1,9 @@
 #include <tools/predict/case_file.hpp>
 
-#include <cstdlib>  // strtod
+#include <algorithm>  // replace
 
 #include <gx/core/error.hpp>         // Error
-#include <tools/common/text.hpp>     // lower
+#include <tools/common/text.hpp>     // lower, plain_number
 #include <tools/predict/limits.hpp>  // within
 
 namespace gx::tools::predict {
@@ -35,13 +35,13 @@ std::string field(int index, std::string_view name) {
 
 double written_number(const Json& value) {
     if (value.is_number()) return value.get<double>();
-    std::string digits;
-    for (const char c : text_of(value))
-        if (c != ',' && c != '~' && c != ' ') digits += c;
-    if (digits.empty() || digits.find_first_not_of("0123456789.") != digits.npos) return 0;
-    char* end = nullptr;
-    const double n = std::strtod(digits.c_str(), &end);
-    return *end == '\0' ? n : 0;
+    std::string text = text_of(value);
+    while (text.ends_with(' ')) text.pop_back();
+    for (const char* about : {" ", "~", "\xe2\x89\x88", " "})
+        while (text.starts_with(about)) text.erase(0, std::string_view(about).size());
+    if (text.find(',') == text.npos)  // "2 800"
+        std::replace(text.begin(), text.end(), ' ', ',');
+    return plain_number(text).value_or(0);
 }
 
 namespace {

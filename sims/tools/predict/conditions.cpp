@@ -2,12 +2,14 @@
 
 #include <algorithm>         // find, find_if, max, min
 #include <array>             // to_array
+#include <cstdint>           // counts
 #include <initializer_list>  // words
 #include <optional>          // a precision
+#include <utility>           // pair
 
 #include <gx/core/error.hpp>            // Error
 #include <gx/io/nearest.hpp>            // nearest_name
-#include <tools/common/text.hpp>        // lower, has
+#include <tools/common/text.hpp>        // lower, has, plain_number
 #include <tools/predict/case_file.hpp>  // text_at
 #include <tools/predict/gpu_proxy.hpp>  // gpu_or_proxy
 #include <tools/predict/limits.hpp>     // within
@@ -32,24 +34,87 @@ std::size_t number_begin(std::string_view text) {
 }
 constexpr std::size_t words_before = 4;  ///< more: not the number of this field
 
-/// The first number of a text ("128, accumulated 64 times", "8k"); 0: none.
-double first_number(const std::string& text) {
-    double n = 0, place = 0;
-    std::size_t i = number_begin(text);
-    if (i > words_before) return 0;  // "fixed global batch of 65536"
-    const double sign = i == 1 && text[0] == '-' ? -1 : 1;
-    for (; i < text.size(); ++i) {
-        if (text[i] == ',' && i + 3 < text.size() && text[i + 1] != ' ') continue;
-        if (text[i] == '.' && place == 0) {
-            place = 1;
-            continue;
-        }
-        if (text[i] < '0' || text[i] > '9') break;
-        n = place > 0 ? n + (text[i] - '0') * (place /= 10) : n * 10 + (text[i] - '0');
+bool states_nothing(std::string_view text) {
+    return has(text, "not stated") || has(text, "unknown");
+}
+
+/// Whether what stands before a number lets it be the field's: "~", "bs ", "per GPU: ", "about ".
+bool may_precede(std::string_view before) {
+    if (before.size() <= words_before) return true;
+    static constexpr std::array<std::string_view, 15> words{
+        "per gpu", "per-gpu",  "batch size", "batch",      "batch of",
+        "total",   "in total", "fixed",      "about",      "approx.",
+        "approx",  "global",   "roughly",    "per device", "fixed global batch of"};
+    while (before.ends_with(' ') || before.ends_with(':') || before.ends_with('='))
+        before.remove_suffix(1);
+    return std::ranges::find(words, before) != words.end();
+}
+/// Whether what stands behind a number makes another one of it: "2 x 32", "64-128", "1e3", "256/8",
+/// "64, 128", "4 of 8", "20~00", "2^12".
+bool goes_on(std::string_view rest) {
+    const bool close = !rest.starts_with(' ');
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    if (rest.empty()) return false;
+    if (is_digit(rest, 0) || (!close && (rest == "k" || rest.starts_with("k ")))) return true;
+    if (close && rest[0] == 'e' && (is_digit(rest, 1) || rest.starts_with("e+"))) return true;
+    for (const std::string_view sign :
+         {"x", "\xc3\x97", "*", "/", "^", "-", "\xe2\x80\x93", "->", "\xe2\x86\x92", "+", ",", "~",
+          ".", "to ", "or ", "of ", "and ", "k x", "k-"}) {
+        if (!rest.starts_with(sign)) continue;
+        std::string_view next = rest.substr(sign.size());
+        next.remove_prefix(std::min(next.find_first_not_of(" ~"), next.size()));
+        if (!is_digit(next, 0)) continue;
+        if (sign != ",") return true;
+        // "128, 64 times" goes on with words; "64, 128" does not
+        next.remove_prefix(number_size(next));
+        return next.empty() || next[0] == ',' || next[0] == ' '
+                   ? next.find_first_of("abcdefghijklmnopqrstuvwxyz") == next.npos
+                   : false;
     }
-    const bool thousands = i < text.size() && (text[i] == 'k' || text[i] == 'K') &&
-                           (i + 1 == text.size() || text[i + 1] == ' ');
-    return sign * (thousands ? n * 1000 : n);
+    return false;
+}
+/// Whether a text multiplies numbers somewhere: "2 sockets x 4", "16384 (64 x 256)".
+bool has_product(std::string_view text) {
+    for (const std::string_view sign : {" x ", "*", "\xc3\x97"})
+        for (auto at = text.find(sign); at != text.npos; at = text.find(sign, at + 1)) {
+            std::string_view next = text.substr(at + sign.size());
+            next.remove_prefix(std::min(next.find_first_not_of(' '), next.size()));
+            if (is_digit(next, 0)) return true;
+        }
+    return false;
+}
+/// Whether "64,128" is rather two batches than 64 thousand.
+bool is_rather_two(std::string_view number) {
+    const auto comma = number.find(',');
+    if (comma == number.npos || number.size() != comma + 4 || number[comma + 1] == '0')
+        return false;
+    const auto power_of_two = [](std::string_view digits) {
+        int n = 0;
+        for (const char c : digits) n = 10 * n + (c - '0');
+        return n > 0 && (n & (n - 1)) == 0;
+    };
+    return comma < 4 && power_of_two(number.substr(0, comma)) &&
+           power_of_two(number.substr(comma + 1));
+}
+/// How a text gives a number.
+struct Written {
+    double number = 0;        ///< 0: none
+    bool clear = true;        ///< false: one that is not understood
+    std::string_view behind;  ///< what follows it, and its "k"
+};
+/// The number of a text in lower case ("128, accumulated 64 times", "8k", "per gpu: 64").
+Written written_in(std::string_view text) {
+    const std::size_t begin = number_begin(text);
+    if (begin == text.size()) return {};
+    const double sign = begin == 1 && text[0] == '-' ? -1 : 1;
+    const std::size_t size = number_size(text.substr(begin));
+    const auto n = plain_number(text.substr(begin, size));
+    std::string_view behind = text.substr(begin + size);
+    const bool thousands = behind.starts_with("k") && (behind.size() == 1 || behind[1] == ' ');
+    if (thousands) behind.remove_prefix(1);
+    const bool clear = n && may_precede(text.substr(0, begin)) && !goes_on(behind) &&
+                       !is_rather_two(text.substr(begin, size));
+    return {sign * n.value_or(0) * (thousands ? 1000 : 1), clear, behind};
 }
 /// Whether a text has "1 024", which may be one number or two.
 bool has_spaced_number(const std::string& text) {
@@ -59,24 +124,78 @@ bool has_spaced_number(const std::string& text) {
             return true;
     return false;
 }
+/// Whether what stands behind a number may do so in a field: not "512 global" nor "16384 (64 x 256)"
+/// in a batch of one GPU, nor "90k iterations" in epochs.
+bool may_follow(std::string_view name, std::string_view behind) {
+    behind.remove_prefix(std::min(behind.find_first_not_of(' '), behind.size()));
+    const std::string_view clause = behind.substr(0, behind.find_first_of(",;(["));
+    if (name == "epochs")
+        return clause.empty() || clause.starts_with("epoch") ||
+               clause.starts_with("imagenet epoch");
+    if (name == "bucket_mb") {
+        for (const std::string_view unit : {"mb", "mib", "megabyte", "m"})
+            if (clause.starts_with(unit) &&
+                (clause.size() == unit.size() || clause[unit.size()] == ' ' ||
+                 clause[unit.size()] == 's'))
+                return true;
+        return clause.empty();
+    }
+    if (name.ends_with("batch_per_gpu") || name == "batch") {
+        for (const char* word : {"global", "total", "overall", "all gpus", "per node", "/node"})
+            if (has(clause, word)) return false;
+        const auto at = behind.find("per gpu");
+        const auto digits = behind.find_first_of("0123456789");
+        if (at != behind.npos && digits < at && has(behind.substr(digits, at - digits), " ") &&
+            !has(clause, "per gpu") && !has(clause, "accumul"))
+            return false;  // "512 (64 per GPU)"
+    }
+    return name == "global_batch" || !has_product(behind);
+}
+/// A number in words, which is no number here.
+bool is_number_word(std::string_view text) {
+    for (const char* word :
+         {"one", "two", "three", "four", "five", "six", "seven", "eight", "ten", "twelve",
+          "sixteen", "thirty", "sixty", "ninety", "hundred", "thousand"})
+        if (text.starts_with(word) && has_word(text, text.substr(0, text.find_first_of(" -,("))) &&
+            text.substr(0, text.find_first_of(" -,(")) == word)
+            return true;
+    return false;
+}
 
-/// A number within limits, or the first number of a text; 0: none.
+/// A number within limits, or the number of a text; 0: none.
+/// Errors: gx::Error for a text with a number that is not clearly the field's, and for other types.
 double first_number(const Json& object, std::string_view name, const Limits& limits) {
     const auto at = object.find(name);
-    if (at == object.end()) return 0;
-    const std::string text = text_of(*at);
-    const double n = at->is_number() ? at->get<double>() : first_number(text);
-    if (n == 0 && !at->is_number()) {
-        // words say that it is not stated, and some publications list a batch for each image size
-        const bool lists_batches = at->is_object() && name.starts_with("batch");
-        if (at->is_boolean() || (at->is_object() && !lists_batches))
-            throw Error(field_of(name) + "expected a number, found " + at->dump());
-        return 0;
+    if (at == object.end() || at->is_null()) return 0;
+    const std::string written = text_of(*at);
+    if (at->is_number()) return within(limits, at->get<double>(), field_of(name), written);
+    const bool batch = name.starts_with("batch");
+    const auto expected = [&] {
+        throw Error(field_of(name) + "expected a number, found " + at->dump());
+    };
+    if (at->is_object() && batch) return 0;  // a batch for each image size, as some publish
+    if (at->is_boolean() || at->is_object() || (at->is_array() && !batch)) expected();
+    if (at->is_array()) {  // of the phases of a run, the first
+        if (at->empty() || (!at->front().is_number() && !at->front().is_string())) expected();
+        return first_number(Json{{std::string(name), at->front()}}, name, limits);
     }
+    const std::string text = lower(written);
+    if (states_nothing(text)) return 0;
     if (has_spaced_number(text))
-        throw Error(field_of(name) + "'" + text +
+        throw Error(field_of(name) + "'" + written +
                     "' is one number or two: write thousands as 1024 or \"1,024\"");
-    return within(limits, n, field_of(name), text);
+    const Written w = written_in(text);
+    if (!w.clear || (number_begin(text) < text.size() && !may_follow(name, w.behind)) ||
+        is_number_word(text))
+        throw Error(field_of(name) + "'" + written + "' is not one number" +
+                    (name == "bucket_mb" ? " of MB"
+                     : name == "epochs"  ? " of epochs"
+                     : batch             ? " for each GPU"
+                                         : "") +
+                    ": write it in digits, as " +
+                    (name == "bucket_mb" ? "25 or \"25 MB\"" : "64 or \"1,024\""));
+    if (number_begin(text) == text.size()) return 0;  // words say that it is not stated
+    return within(limits, w.number, field_of(name), written);
 }
 
 /// A field's one unit, as texts may have it.
@@ -125,13 +244,25 @@ double gradient_mb_of(const Json& c) {
 }
 
 /// N of "accumulated N times", or 1.
+/// Errors: gx::Error for another text that tells of accumulation.
 double accumulated(const std::string& text) {
+    if (!states(text, "accumulat")) return 1;
     const auto at = text.find("accumulated ");
-    double n = 0;
-    if (at != std::string::npos)
-        for (std::size_t i = at + 12; i < text.size() && '0' <= text[i] && text[i] <= '9'; ++i)
-            n = n * 10 + (text[i] - '0');
-    return within(times_limits, std::max(1.0, n), field_of("batch_per_gpu"), text);
+    if (at != std::string::npos) {
+        std::string_view rest = std::string_view(text).substr(at + 12);
+        for (const std::string_view word : {"over ", "for "})
+            if (rest.starts_with(word)) rest.remove_prefix(word.size());
+        const std::size_t size = number_size(rest);
+        const auto n = plain_number(rest.substr(0, size));
+        rest.remove_prefix(size);
+        if (rest.starts_with(" ")) rest.remove_prefix(1);
+        for (const std::string_view word : {"times", "steps", "x", "micro", "batches", "\xc3\x97"})
+            if (n && rest.starts_with(word))
+                return within(times_limits, *n, field_of("batch_per_gpu"), text);
+    }
+    throw Error(field_of("batch_per_gpu") + "'" + text +
+                "' does not tell how many steps accumulate: write it as in \"128, accumulated 64 "
+                "times\"");
 }
 
 /// Whether a text says one of some words, apart from others.
@@ -151,7 +282,7 @@ const std::initializer_list<std::string_view> words_of_16{
     "fp16",  "bf16", "f16",  "float16", "bfloat16", "half",         "16",
     "16bit", "fp8",  "e4m3", "e5m2",    "fp16s",    "mixed_float16"};
 const std::initializer_list<std::string_view> words_of_32{"fp32",  "float32", "f32",  "32",
-                                                              "32bit", "single",  "full", "float"};
+                                                          "32bit", "single",  "full", "float"};
 
 /// Nothing where a text names none that gx knows.
 std::optional<sim::Precision> named_precision(const std::string& text) {
@@ -204,41 +335,80 @@ int wire_bytes_of(const Json& c, const std::string& precision, const std::string
     return precision_of(precision) == sim::Precision::mixed && states(framework, "mxnet") ? 2 : 4;
 }
 
+/// The rate that a field's text tells; 0: none.
+/// Errors: gx::Error naming the field.
+double nic_gbps_in(const Json& c, std::string_view name) {
+    try {
+        return nic_gbps(text_at(c, name));
+    } catch (const Error& e) {
+        throw Error(field_of(name) + e.what());
+    }
+}
 /// The NICs' rate as stated, or as their names, the transport's or the machine's tell it.
-/// Errors: gx::Error for a text that is stated and tells none.
+/// Errors: gx::Error for a text that is stated and tells none, or several.
 double nic_of(const Json& c) {
-    const auto stated = c.find("nic_gbps_per_node");
-    if (stated != c.end() && stated->is_number())
-        return first_number(c, "nic_gbps_per_node", gbps_limits);
-    const std::string text = text_at(c, "nic_gbps_per_node");
-    if (const double gbps = nic_gbps(text); gbps > 0) return gbps;
-    std::string_view rest = text;
-    const double count = multiplier(rest);  // "8 x 200", or "100"
-    const bool bare = rest.find_first_not_of(" .0123456789") == rest.npos;
-    if (const double all = count * first_number(std::string(rest)); bare && all > 0) return all;
-    if (const std::string told = lower(text);
-        !told.empty() && !has(told, "not stated") && !has(told, "unknown"))
-        throw Error(field_of("nic_gbps_per_node") + "'" + text +
-                    "' tells no rate: give Gb/s, as 25 or \"2 x 100 Gb/s\", or \"not stated\"");
-    for (const char* name : {"nic", "transport"})
-        if (const double gbps = nic_gbps(text_at(c, name)); gbps > 0) return gbps;
-    for (const char* name : {"instances", "cluster", "gpu"})
-        if (const double gbps = machine_gbps(text_at(c, name)); gbps > 0) return gbps;
+    constexpr std::string_view name = "nic_gbps_per_node";
+    const auto stated = c.find(name);
+    if (stated != c.end() && stated->is_number()) return first_number(c, name, gbps_limits);
+    if (stated != c.end() && !stated->is_string() && !stated->is_null())
+        throw Error(field_of(name) + "expected a number or text, found " + stated->dump());
+    const std::string text = text_at(c, name), told = lower(text);
+    if (!states_nothing(told)) {
+        if (const double gbps = nic_gbps_in(c, name); gbps > 0) return gbps;
+        std::string_view rest = text;
+        const double count = multiplier(rest);  // "8 x 200", or "100"
+        while (rest.starts_with(' ')) rest.remove_prefix(1);
+        while (rest.ends_with(' ')) rest.remove_suffix(1);
+        if (const double all = count * plain_number(rest).value_or(0); all > 0) return all;
+        if (!told.empty())
+            throw Error(field_of(name) + "'" + text +
+                        "' tells no rate: give Gb/s, as 25 or \"2 x 100 Gb/s\", or \"not "
+                        "stated\"");
+    }
+    for (const char* other : {"nic", "transport"})
+        if (const double gbps = nic_gbps_in(c, other); gbps > 0) return gbps;
+    for (const char* other : {"instances", "cluster", "gpu"})
+        if (const double gbps = machine_gbps(text_at(c, other)); gbps > 0) return gbps;
     return 0;
 }
 
-/// A count, or an object of counts by the number of nodes or GPUs; what is neither is no count.
+/// A count, or an object of counts by the number of nodes or GPUs; null: none.
 Json counts(const Json& c, std::string_view name) {
     const auto at = c.find(name);
-    if (at == c.end()) return {};
-    const auto check = [&](const Json& x, const std::string& field) {
-        if (!x.is_number()) throw Error(field + "'" + x.dump() + "' is not a number");
-        (void)within(times_limits, x.get<double>(), field, x.dump());
+    if (at == c.end() || at->is_null()) return {};
+    const auto count = [&](const Json& x, const std::string& field) {
+        std::optional<double> n;
+        if (x.is_number()) n = x.get<double>();
+        if (x.is_string()) n = plain_number(x.get<std::string>());
+        if (!n) throw Error(field + "expected a whole number, found " + x.dump());
+        return Json(static_cast<std::int64_t>(within(times_limits, *n, field, text_of(x))));
     };
-    if (at->is_number()) check(*at, field_of(name));
-    if (at->is_object())
-        for (const auto& [key, x] : at->items()) check(x, field_of(std::string(name) + "." + key));
-    return *at;
+    if (!at->is_object()) {
+        if (at->is_string() && states_nothing(lower(text_of(*at)))) return {};
+        return count(*at, field_of(name));
+    }
+    Json all = Json::object();
+    for (const auto& [key, x] : at->items()) {
+        if (key.empty() || key.find_first_not_of("0123456789") != key.npos)
+            throw Error(field_of(name) + "'" + key +
+                        "' is not a number of nodes or GPUs: write counts as in {\"8\": 2}");
+        all[key] = count(x, field_of(std::string(name) + "." + key));
+    }
+    return all;
+}
+/// Whether micro-batches accumulate to a constant global batch.
+bool accumulates(const Json& c) {
+    const auto at = c.find("grad_accumulation");
+    if (at == c.end() || at->is_null()) return false;
+    if (at->is_boolean()) return at->get<bool>();
+    const std::string text = lower(text_of(*at));
+    if (at->is_string())
+        for (const auto& [words, value] :
+             {std::pair{"true yes on", true}, std::pair{"false no none off", false}})
+            if (!text.empty() && has_word(words, text)) return value;
+    if (at->is_string() && (text.empty() || states_nothing(text) || denies(text, "accumulation")))
+        return false;
+    throw Error(field_of("grad_accumulation") + "expected true or false, found " + at->dump());
 }
 
 /// Conditions that are read, and those of published cases that only describe one.
@@ -351,11 +521,15 @@ Conditions read_conditions(const Json& c) {
     if (k.batch_per_gpu == 0) k.batch_per_gpu = first_number(c, "batch", batch_limits);
     k.micro_batch = first_number(c, "micro_batch_per_gpu", batch_limits);
     k.accumulation = accumulated(low("batch_per_gpu"));
-    k.accumulates = low("grad_accumulation") == "true";
+    k.accumulates = accumulates(c);
     k.global_batch = first_number(c, "global_batch", global_batch_limits);
     k.bucket_mb = first_number(c, "bucket_mb", bucket_mb_limits);
     k.epochs = first_number(c, "epochs", epochs_limits);
     k.accumulation_by_nodes = counts(c, "accumulation_steps_by_node_count");
+    if (!k.accumulation_by_nodes.is_null() && !k.accumulation_by_nodes.is_object())
+        throw Error(field_of("accumulation_steps_by_node_count") +
+                    "expected counts by the number of nodes, as {\"1\": 16, \"8\": 2}, found " +
+                    k.accumulation_by_nodes.dump());
     k.servers = counts(c, "parameter_servers");
     return k;
 }

@@ -1,10 +1,11 @@
 #include <tools/predict/predict.hpp>  // first, so the header is seen to stand alone
 
-#include <array>    // pools
-#include <cmath>    // isfinite
-#include <cstdint>  // seeds
-#include <random>   // mt19937_64
-#include <string>   // names
+#include <array>             // pools
+#include <cmath>             // isfinite
+#include <cstdint>           // seeds
+#include <initializer_list>  // texts
+#include <random>            // mt19937_64
+#include <string>            // names
 
 #include <gmock/gmock.h>  // HasSubstr
 
@@ -80,6 +81,57 @@ TEST(Malformed, FieldsHaveLimits) {
     EXPECT_THAT(error_at(0, "value", 1e-9), HasSubstr("milliseconds of a step"));
     EXPECT_THAT(error_at(1, "gpus", 1e300), HasSubstr("'measured[1].gpus'"));
     EXPECT_THAT(error_at(1, "nodes", 1e6), HasSubstr("1000000 nodes with 16 GPUs"));
+}
+/// Each was read by its first number, or by another.
+TEST(Malformed, ANumberIsOneNumber) {
+    const auto refused = [](const char* name, std::initializer_list<const char*> texts) {
+        for (const char* text : texts)
+            EXPECT_THAT(error_with(name, text),
+                        AllOf(HasSubstr("field 'conditions." + std::string(name) + "': '" + text),
+                              HasSubstr("not one number"), HasSubstr("write it in digits")))
+                << name;
+    };
+    refused("batch_per_gpu",
+            {"2 x 32", "2x32", "64,128", "64, 128", "1e3", "256/8", "64-128", "64 or 128",
+             "512 global", "512 (64 per GPU)", "global 512, 64 per GPU", "2,0", "16384 (64 x 256)",
+             "sixty-four", "64 \xe2\x86\x92 128", "64 K", "up to 64", "20~00"});
+    refused("global_batch", {"8 x 64", "2^12", "4096 -> 8192", "1,02"});
+    refused("bucket_mb", {"1 GB", "0.5 GB", "500 kB", "10-25", "25,0", "2.5e1"});
+    refused("epochs", {"2 x 45", "60 to 90", "18 + 72", "90k iterations", "ninety"});
+    refused("gpus_per_node", {"2 x 8", "2x4", "4 or 8", "4 of 8", "1,2", "2 sockets x 4", "eight"});
+    for (const char* text : {"64", "per GPU: 64", "per-GPU 64", "~64", "64 per GPU", "64/GPU",
+                             "64 (512 global)", "1,024", "0.5k", "8k tokens", "64 images", "BS 64",
+                             "64 to epoch 30, then 128", "128, accumulated 64 times"})
+        EXPECT_EQ(error_with("batch_per_gpu", text), "") << text;
+    for (const char* text : {"25 MB", "25 MiB", "25 (default)", "no buckets"})
+        EXPECT_EQ(error_with("bucket_mb", text), "") << text;
+    for (const char* text : {"8 x V100", "4 (2 per socket)", "8 per node"})
+        EXPECT_EQ(error_with("gpus_per_node", text), "") << text;
+    for (const char* text : {"2,0", "1,9 2", "20~00", "2k", "2.000,5"})
+        EXPECT_THAT(error_at(0, "value", text), HasSubstr("'" + std::string(text) + "' is out of"));
+    for (const char* text : {"2,800", "2 800", "~2800"})
+        EXPECT_EQ(error_at(0, "value", text), "") << text;
+}
+TEST(Malformed, CountsOfAccumulationAndServersAreCounts) {
+    for (const char* text : {"128 with 4 accumulation steps", "128, gradient accumulation 64"})
+        EXPECT_THAT(error_with("batch_per_gpu", text), HasSubstr("how many steps accumulate"));
+    for (const char* text : {"128, accumulated 1,024 times", "128, accumulated 4x",
+                             "128, accumulated over 64 steps", "128, not accumulated"})
+        EXPECT_EQ(error_with("batch_per_gpu", text), "") << text;
+    for (const Json& x : {Json(4), Json("4 steps"), Json::array({true})})
+        EXPECT_THAT(error_with("grad_accumulation", x),
+                    HasSubstr("'conditions.grad_accumulation': expected true or false, found "));
+    for (const Json& x : {Json(true), Json("false"), Json("none"), Json("no accumulation")})
+        EXPECT_EQ(error_with("grad_accumulation", x), "") << x;
+    for (const Json& x : {Json("1 server"), Json(true), Json::array({1}), Json{{"16", "two"}}})
+        EXPECT_THAT(error_with("parameter_servers", x),
+                    HasSubstr("expected a whole number, found"));
+    EXPECT_THAT(error_with("parameter_servers", Json{{"16 GPUs", 1}}),
+                HasSubstr("'16 GPUs' is not a number of nodes or GPUs"));
+    EXPECT_THAT(error_with("accumulation_steps_by_node_count", 16),
+                HasSubstr("expected counts by the number of nodes"));
+    for (const char* name : {"gpus_per_node", "bucket_mb", "epochs", "global_batch"})
+        EXPECT_THAT(error_with(name, Json::array({8})), HasSubstr("expected a number, found [8]"));
 }
 TEST(Malformed, AStepHasALimitedNumberOfBuckets) {
     Json c = good_case();
