@@ -1,11 +1,13 @@
 #include <tools/predict/gpu_proxy.hpp>
 
+#include <algorithm>  // find
+
 #include <fmt/core.h>  // format
 
 #include <gx/core/error.hpp>            // Error
 #include <gx/sim/catalog/find_gpu.hpp>  // find_gpu
 #include <tools/common/json.hpp>        // parse_json
-#include <tools/common/text.hpp>        // lower, has
+#include <tools/common/text.hpp>        // lower, has, denies
 #include <tools/data.hpp>               // gpu_proxies
 
 namespace gx::tools::predict {
@@ -27,6 +29,42 @@ bool states_no_gpu(std::string_view written) {
            text == "gpu" || text == "nvidia gpu" || text == "nvidia gpus";
 }
 
+/// "V100" of "V100s": several; "V100S" and "L40s" are names.
+std::string without_plural(std::string_view written) {
+    std::string out;
+    for (std::size_t i = 0; i < written.size(); ++i) {
+        const bool ends = i + 1 == written.size() ||
+                          std::string_view(" ,;)-/").find(written[i + 1]) != std::string_view::npos;
+        const bool plural = written[i] == 's' && ends && i > 0 && '0' <= written[i - 1] &&
+                            written[i - 1] <= '9' && !lower(written.substr(0, i)).ends_with("l40");
+        if (!plural) out += written[i];
+    }
+    return out;
+}
+/// Errors: gx::Error for GPUs of two families, for one that is only denied, and for an A2, whose
+///         name is also that of a machine.
+void check_families(std::string_view written) {
+    std::vector<std::string> named;
+    const std::string text = lower(written);
+    const std::vector<std::string> said = sim::detail::find_gpu::words(written);
+    bool stated = false;
+    for (const sim::GpuSpec& gpu : sim::known_gpus) {
+        const std::string family = sim::detail::find_gpu::words(gpu.name)[0];
+        if (std::find(said.begin(), said.end(), family) == said.end()) continue;
+        if (std::find(named.begin(), named.end(), family) != named.end()) continue;
+        named.push_back(family);
+        stated = stated || !denies(text, family);
+    }
+    if (named.size() > 1 || (named.size() == 1 && !stated))
+        throw Error("'" + std::string(written) + "' " +
+                    (stated ? "names several GPUs" : "names only a GPU that it is not") +
+                    ": name the one that was measured, and make a case of each");
+    const bool a2 = std::find(said.begin(), said.end(), "a2") != said.end();
+    if (a2 && named.empty() && !has(text, "a2-"))
+        throw Error("unknown GPU '" + std::string(written) +
+                    "': name one as A100, or Google's machine as a2-highgpu-8g");
+}
+
 }  // namespace
 
 const std::vector<GpuProxy>& gpu_proxies() {
@@ -41,11 +79,13 @@ const std::vector<GpuProxy>& gpu_proxies() {
     return all;
 }
 
-sim::GpuSpec gpu_or_proxy(std::string_view written, std::vector<std::string>& remarks) {
+sim::GpuSpec gpu_or_proxy(std::string_view text, std::vector<std::string>& remarks) {
+    const std::string written = without_plural(text);
     if (states_no_gpu(written)) {
         remarks.emplace_back("GPU not stated: V100 assumed");
         return sim::find_gpu("V100");
     }
+    check_families(written);
     try {
         return sim::find_gpu(written);
     } catch (const Error&) {

@@ -57,4 +57,18 @@ TEST(GpuProxy, AnUnknownNameHasNoProxy) {
     EXPECT_THROW((void)gpu_or_proxy("a GPU of next year", remarks), gx::Error);
 }
 
+// ---- Names near others ----------------------------------------------------------------
+TEST(GpuProxy, SeveralOfOneAreThatOne) {
+    std::vector<std::string> remarks;
+    EXPECT_EQ(gpu_or_proxy("8 V100s", remarks).name, gpu_or_proxy("V100", remarks).name);
+    EXPECT_EQ(gpu_or_proxy("V100s (DGX-1)", remarks).name, gpu_or_proxy("V100", remarks).name);
+    EXPECT_EQ(gpu_or_proxy("L40s", remarks).name, gpu_or_proxy("L40S", remarks).name);
+    EXPECT_EQ(gpu_or_proxy("a2-highgpu-8g", remarks).name, gpu_or_proxy("A100", remarks).name);
+}
+TEST(GpuProxy, TwoFamiliesAndAnA2AreRefused) {
+    std::vector<std::string> remarks;
+    for (const char* text : {"A100 and V100", "V100, A100", "P100/V100", "TPU v3 (vs V100)", "A2"})
+        EXPECT_THROW((void)gpu_or_proxy(text, remarks), gx::Error) << text;
+}
+
 }  // namespace
