@@ -17,15 +17,14 @@ using namespace sim;
 /// The known model whose name opens `model`, the longest one: "resnet-50 v1.5" is ResNet-50. Else,
 /// unless an profile's name does, one whose name is inside: "MLPerf ResNet-50".
 const KnownModel* model_named(const std::string& model) {
-    const std::string said = sim::detail::find_model::plain(model);
     const KnownModel* opens = nullptr;
     const KnownModel* inside = nullptr;
     std::size_t longest_opening = 0, longest_inside = 0;
     for (const KnownModel& m : models) {
         const std::string name = sim::detail::find_model::plain(m.name);
-        if (said.starts_with(name) && name.size() > longest_opening)
+        if (opens_with(model, name) && name.size() > longest_opening)
             opens = &m, longest_opening = name.size();
-        if (has(said, name) && name.size() > longest_inside)
+        if (holds(model, name) && name.size() > longest_inside)
             inside = &m, longest_inside = name.size();
     }
     const ParameterProfile* profile = profile_opening(model);

@@ -1,11 +1,10 @@
 #include <tools/predict/parameter_profile.hpp>
 
-#include <cstdlib>  // strtod
+#include <algorithm>  // min
 
-#include <gx/sim/catalog/find_model.hpp>  // plain
-#include <tools/common/json.hpp>          // parse_json
-#include <tools/common/text.hpp>          // lower, has
-#include <tools/data.hpp>                 // parameter_profiles
+#include <tools/common/json.hpp>  // parse_json
+#include <tools/common/text.hpp>  // lower, plain_number
+#include <tools/data.hpp>         // parameter_profiles
 
 namespace gx::tools::predict {
 
@@ -21,40 +20,104 @@ const std::vector<ParameterProfile>& parameter_profiles() {
     return all;
 }
 
+namespace {
+
+/// Whether a text goes on with what a number of them is no number of parameters: "300B tokens",
+/// "1.28M images", "1b-word".
+bool counts_others(std::string_view rest) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" -"), rest.size()));
+    for (const char* other : {"token", "word", "image", "sample", "sentence", "sequence", "example",
+                              "step", "iteration", "train token", "training"})
+        if (rest.starts_with(other)) return true;
+    return false;
+}
+bool is_digit(char c) { return '0' <= c && c <= '9'; }
+
+/// Letters and digits in lower case, as find_model's plain() has them, and before which of them
+/// something else stands. A point between digits is part of their number.
+struct Plain {
+    std::string text{};
+    std::vector<bool> apart{};  ///< one more than letters
+};
+Plain plain_of(std::string_view written) {
+    Plain p;
+    bool apart = true;
+    const std::string text = lower(written);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        const bool point = c == '.' && i > 0 && is_digit(text[i - 1]) && i + 1 < text.size() &&
+                           is_digit(text[i + 1]) && text[i + 1] != '0';
+        if (('a' <= c && c <= 'z') || is_digit(c)) {
+            p.text += c;
+            p.apart.push_back(apart);
+            apart = false;
+        } else if (!point) apart = true;
+    }
+    p.apart.push_back(true);
+    return p;
+}
+/// Whether a name that ends at `end` cuts no number: "gpt3" of "gpt 32 layers" and "resnet50v1" of
+/// "resnet-50 v1.5" do. "GPT (3 layers)" is no GPT-3.
+bool ends_whole(const Plain& said, std::string_view name, std::size_t end) {
+    if (!is_digit(name.back())) return true;
+    const std::string_view rest = std::string_view(said.text).substr(end);
+    if (!rest.empty() && is_digit(rest[0]) && !said.apart[end]) return false;
+    return !(name.starts_with("gpt") && rest.starts_with("layer"));
+}
+
+}  // namespace
+
+bool opens_with(std::string_view model, std::string_view name) {
+    const Plain said = plain_of(model);
+    return said.text.starts_with(name) && ends_whole(said, name, name.size());
+}
+
+bool holds(std::string_view model, std::string_view name) {
+    const Plain said = plain_of(model);
+    for (auto at = said.text.find(name); at != std::string::npos;
+         at = said.text.find(name, at + 1)) {
+        if (!ends_whole(said, name, at + name.size())) continue;
+        const bool cut = is_digit(name.front()) && at > 0 && is_digit(said.text[at - 1]);
+        const bool other_bert = name.starts_with("bert") && !said.apart[at];  // "DeBERTa"
+        if (!other_bert && (!cut || said.apart[at])) return true;
+    }
+    return false;
+}
+
 double millions_in(std::string_view name) {
     const std::string text = lower(name);
     for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] < '0' || text[i] > '9') continue;
+        if (!is_digit(text[i])) continue;
+        const std::size_t size = number_size(std::string_view(text).substr(i));
+        const double n = plain_number(std::string_view(text).substr(i, size)).value_or(0);
         const bool version = i > 0 && text[i - 1] == 'v';
-        char* end = nullptr;
-        const double n = std::strtod(text.c_str() + i, &end);
-        if (*end == ' ') ++end;
-        const char after = *end == '\0' ? '\0' : end[1];
-        const bool word =
-            'a' <= after && after <= 'z' && !std::string_view(end).substr(1).starts_with("illion");
-        if (n > 0 && !word && !version && (*end == 'm' || *end == 'b'))
-            return *end == 'b' ? n * 1000 : n;
-        i = static_cast<std::size_t>(end - text.c_str()) - 1;
-        if (i + 1 >= text.size()) break;
+        std::string_view rest = std::string_view(text).substr(i + size);
+        i += size - 1;
+        if (rest.starts_with(" ")) rest.remove_prefix(1);
+        std::string_view word =
+            rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+        const std::string_view behind = rest.substr(word.size());
+        if (n <= 0 || version || word.empty() || counts_others(behind)) continue;
+        if (behind.size() > 1 && behind[0] == '-' && counts_others(behind.substr(1))) continue;
+        if (word == "m" || word == "mio" || word == "million" || word == "millions") return n;
+        if (word == "b" || word == "bn" || word == "billion" || word == "billions") return n * 1000;
     }
     return 0;
 }
 
 const ParameterProfile* profile_opening(std::string_view model) {
-    const std::string said = sim::detail::find_model::plain(model);
     const ParameterProfile* best = nullptr;
     for (const ParameterProfile& p : parameter_profiles())
-        if (said.starts_with(p.name) && (best == nullptr || p.name.size() > best->name.size()))
+        if (opens_with(model, p.name) && (best == nullptr || p.name.size() > best->name.size()))
             best = &p;
     return best;
 }
 
 const ParameterProfile* profile_of(std::string_view model) {
     if (const ParameterProfile* opens = profile_opening(model)) return opens;
-    const std::string said = sim::detail::find_model::plain(model);
     const ParameterProfile* best = nullptr;
     for (const ParameterProfile& p : parameter_profiles())
-        if (p.name.size() > 3 && has(said, p.name) &&
+        if (p.name.size() > 3 && holds(model, p.name) &&
             (best == nullptr || p.name.size() > best->name.size()))
             best = &p;
     return best;

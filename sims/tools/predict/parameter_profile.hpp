@@ -17,7 +17,13 @@ struct ParameterProfile {
 /// The rows of data/parameter_profiles.json.
 [[nodiscard]] const std::vector<ParameterProfile>& parameter_profiles();
 
-/// N of "345M", "1.3B" or "175 B" in a name, in millions; 0: none.
+/// Whether a model's name begins with one in plain lower-case letters and digits, or has it inside,
+/// and no number is cut: "ResNet-500" is not "resnet50". "DeBERTa" has no "bert" inside.
+[[nodiscard]] bool opens_with(std::string_view model, std::string_view name);
+[[nodiscard]] bool holds(std::string_view model, std::string_view name);
+
+/// N of "345M", "1,300M", "1.3B", "8.3 bn" or "175 billion" in a name, in millions; 0: none. Numbers
+/// of tokens, words and images are none of parameters.
 [[nodiscard]] double millions_in(std::string_view name);
 
 /// The profile with the longest name that opens `model`; null: none.

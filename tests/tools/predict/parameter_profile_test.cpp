@@ -29,6 +29,42 @@ TEST(ParameterProfiles, ReadsTheNumberOfParametersInAName) {
         EXPECT_EQ(millions_in(name), 0) << name;
 }
 
+TEST(ParameterProfiles, ANumberIsNotCut) {
+    for (const char* gpt : {"GPT 32 layers", "GPT, 36 layers", "GPT (3 layers)", "GPT 345"})
+        EXPECT_EQ(profile_of(gpt)->name, "gpt") << gpt;
+    EXPECT_EQ(profile_of("GPT-3")->name, "gpt3");
+    EXPECT_EQ(profile_of("GPT-3 175B")->name, "gpt3");
+    EXPECT_EQ(profile_of("EfficientNet-B70")->name, "efficientnet");
+    EXPECT_EQ(profile_of("GPT-2 24 layers")->name, "gpt2");
+    EXPECT_TRUE(opens_with("ResNet-50 224px", "resnet50"));
+    EXPECT_TRUE(opens_with("ResNet-50 v1.0", "resnet50v1"));
+    EXPECT_TRUE(opens_with("ResNet-50 v1b", "resnet50v1"));
+    EXPECT_FALSE(opens_with("ResNet-500", "resnet50"));
+    EXPECT_FALSE(opens_with("ResNet-50 v1.5", "resnet50v1"));
+    EXPECT_TRUE(holds("MLPerf ResNet-50", "resnet50"));
+    EXPECT_FALSE(holds("MLPerf ResNet-500", "resnet50"));
+}
+TEST(ParameterProfiles, KinOfBertAreNotBertLarge) {
+    for (const char* kin : {"ALBERT", "DeBERTa", "TinyBERT", "MobileBERT", "ALBERT-large"})
+        EXPECT_LT(profile_of(kin)->millions, 150) << kin;
+    EXPECT_FALSE(holds("DeBERTa", "bert"));
+    EXPECT_FALSE(holds("MobileBERT-large", "bertlarge"));
+    EXPECT_TRUE(holds("MLPerf BERT", "bert"));
+}
+TEST(ParameterProfiles, CountsOfTokensAreNotParameters) {
+    EXPECT_EQ(millions_in("GPT 1,300M"), 1300);
+    EXPECT_EQ(millions_in("GPT 8.3 bn"), 8300);
+    EXPECT_EQ(millions_in("GPT 8.3Bn"), 8300);
+    EXPECT_EQ(millions_in("GPT on 300B tokens (1.3B)"), 1300);
+    EXPECT_EQ(millions_in("GPT, 2M tokens a batch, 1.3B"), 1300);
+    EXPECT_EQ(millions_in("LM, 2 B samples, 50 M parameters"), 50);
+    EXPECT_EQ(millions_in("a 1.3B-parameter GPT"), 1300);
+    EXPECT_EQ(millions_in("GPT 2.7B, 2048 tokens"), 2700);
+    for (const char* name : {"GPT, 300B tokens", "LM on 1B words", "transformer 1b-word benchmark",
+                             "net, 1.28M images", "LM on 1 B Word"})
+        EXPECT_EQ(millions_in(name), 0) << name;
+}
+
 // ---- A property of every row --------------------------------------------------------
 TEST(ParameterProfiles, SharesAreShares) {
     for (const ParameterProfile& o : parameter_profiles()) {
