@@ -206,6 +206,19 @@ void check_whole(std::string_view text, std::string_view written) {
                 (at == 2 || text[at - 2] != '1' || is_digit(text, at - 3)))
                 refuse(written, "tells a number of adapters apart from the rate");
 }
+/// Errors: gx::Error for a count apart from the rate: "10 GbE bonded x2", "HDR (8 per node)".
+void check_counts(std::string_view behind, std::string_view written) {
+    if (has(behind, "pci")) return;
+    for (std::size_t i = 1; i < behind.size(); ++i) {
+        const bool number = is_digit(behind, i) && !is_digit(behind, i - 1);
+        if (!number) continue;
+        const std::string_view after =
+            behind.substr(std::min(i + number_size(behind.substr(i)), behind.size()));
+        const bool times = behind[i - 1] == 'x' && (i < 2 || behind[i - 2] == ' ');
+        if (times || after.starts_with(" per node") || after.starts_with("/node"))
+            refuse(written, "tells a number of adapters apart from the rate");
+    }
+}
 bool is_near(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
 
 }  // namespace
@@ -247,6 +260,7 @@ double nic_gbps(std::string_view written) {
     check_whole(text, written);
     const double before = count_before(std::string_view(text).substr(0, said.begin), written);
     const double behind = count_behind(std::string_view(text).substr(said.end));
+    if (behind == 1) check_counts(std::string_view(text).substr(said.end), written);
     if (int(n > 1) + int(before > 1) + int(behind > 1) > 1)
         refuse(written, "tells several numbers of adapters");
     n *= before * behind;

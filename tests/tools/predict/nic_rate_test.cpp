@@ -53,7 +53,7 @@ TEST(NicRate, SeveralRatesAndThoseOfEachAreRefused) {
           "1 GbE control, 8 x HDR", "400 Gb/s EFA, 100 Gb/s ENA", "EDR and HDR", "200 Gb/s per GPU",
           "200 Gb/s each, 8 adapters", "25 Gb/s per port, 2 ports",
           "200 Gb/s InfiniBand (8 adapters)", "4 x 100 + 4 x 200 Gb/s", "8 200 Gb/s HCAs",
-          "1 600 Gb/s", "2,5 Gb/s"})
+          "1 600 Gb/s", "2,5 Gb/s", "10 GbE bonded x2", "HDR (8 per node)"})
         try {
             const double gbps = nic_gbps(text);
             FAIL() << text << " was taken for " << gbps;
