@@ -180,11 +180,11 @@ double first_number(const Json& object, std::string_view name, const Limits& lim
         return first_number(Json{{std::string(name), at->front()}}, name, limits);
     }
     const std::string text = lower(written);
-    if (states_nothing(text)) return 0;
+    const Written w = written_in(text);
+    if (states_nothing(text) && !w.clear) return 0;  // "not stated in the paper of 2019"
     if (has_spaced_number(text))
         throw Error(field_of(name) + "'" + written +
                     "' is one number or two: write thousands as 1024 or \"1,024\"");
-    const Written w = written_in(text);
     if (!w.clear || (number_begin(text) < text.size() && !may_follow(name, w.behind)) ||
         is_number_word(text))
         throw Error(field_of(name) + "'" + written + "' is not one number" +
@@ -353,8 +353,8 @@ double nic_of(const Json& c) {
     if (stated != c.end() && !stated->is_string() && !stated->is_null())
         throw Error(field_of(name) + "expected a number or text, found " + stated->dump());
     const std::string text = text_at(c, name), told = lower(text);
+    if (const double gbps = nic_gbps_in(c, name); gbps > 0) return gbps;
     if (!states_nothing(told)) {
-        if (const double gbps = nic_gbps_in(c, name); gbps > 0) return gbps;
         std::string_view rest = text;
         const double count = multiplier(rest);  // "8 x 200", or "100"
         while (rest.starts_with(' ')) rest.remove_prefix(1);

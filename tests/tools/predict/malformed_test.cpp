@@ -69,6 +69,9 @@ TEST(Malformed, FieldsHaveLimits) {
     for (const char* rate : {"fast", "10 furlongs", "25 (ENA)", "0 x 100 Gb/s", "0 x 100"})
         EXPECT_THAT(error_with("nic_gbps_per_node", rate),
                     HasSubstr("nic_gbps_per_node': '" + std::string(rate) + "' tells no rate"));
+    EXPECT_EQ(error_with("nic_gbps_per_node", "100 Gb/s, unknown adapter"), "");
+    EXPECT_THAT(error_with("nic_gbps_per_node", Json::object()),
+                HasSubstr("number or text, found"));
     EXPECT_THAT(error_with("batch_per_gpu", "1 024"),
                 HasSubstr("batch_per_gpu': '1 024' is one number or two"));
     EXPECT_THAT(error_with("gradient_mb_fp32", 1e15), HasSubstr("from 1e-06 to 10000000"));
@@ -99,9 +102,10 @@ TEST(Malformed, ANumberIsOneNumber) {
     refused("bucket_mb", {"1 GB", "0.5 GB", "500 kB", "10-25", "25,0", "2.5e1"});
     refused("epochs", {"2 x 45", "60 to 90", "18 + 72", "90k iterations", "ninety"});
     refused("gpus_per_node", {"2 x 8", "2x4", "4 or 8", "4 of 8", "1,2", "2 sockets x 4", "eight"});
-    for (const char* text : {"64", "per GPU: 64", "per-GPU 64", "~64", "64 per GPU", "64/GPU",
-                             "64 (512 global)", "1,024", "0.5k", "8k tokens", "64 images", "BS 64",
-                             "64 to epoch 30, then 128", "128, accumulated 64 times"})
+    for (const char* text :
+         {"64", "per GPU: 64", "per-GPU 64", "~64", "64 per GPU", "64/GPU", "64 (512 global)",
+          "1,024", "0.5k", "8k tokens", "64 images", "BS 64", "64 to epoch 30, then 128",
+          "64, unknown optimizer", "not stated in the paper of 2019", "128, accumulated 64 times"})
         EXPECT_EQ(error_with("batch_per_gpu", text), "") << text;
     for (const char* text : {"25 MB", "25 MiB", "25 (default)", "no buckets"})
         EXPECT_EQ(error_with("bucket_mb", text), "") << text;
