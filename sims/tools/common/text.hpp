@@ -16,8 +16,8 @@ namespace gx::tools {
 /// Whether `word` occurs in `text` apart from other lower-case letters and digits.
 [[nodiscard]] bool has_word(std::string_view text, std::string_view word);
 
-/// The number that a text is, as "1024", "1,024.5" or ".5": commas stand before exactly three digits
-/// each. Nothing: another text.
+/// The number that a text is, as "1024", "1,024.5" or ".5": commas stand before exactly three
+/// digits each. Nothing: another text.
 [[nodiscard]] std::optional<double> plain_number(std::string_view text);
 
 /// The size of the digits, commas and points that a number may have, at the start of a text.
@@ -29,10 +29,10 @@ enum class Word : unsigned char {
     apart    ///< as by `has_word`
 };
 
-/// Where `text`, in lower case, says `word` and does not deny it; npos: nowhere. It is denied behind
-/// "no", "not", "without", "never", "vs", "unlike", "instead of" or "rather than", up to a comma,
-/// semicolon or bracket; and before "off", "disabled", "unused" or "not used". So ", not X" never
-/// makes a text say X.
+/// Where `text`, in lower case, says `word` and does not deny it; npos: nowhere. It is denied
+/// behind "no", "not", "without", "never", "vs", "unlike", "instead of" or "rather than", up to a
+/// comma, semicolon or bracket; and before "off", "disabled", "unused" or "not used". So ", not X"
+/// never makes a text say X.
 [[nodiscard]] std::size_t find_stated(std::string_view text, std::string_view word,
                                       Word how = Word::inside);
 

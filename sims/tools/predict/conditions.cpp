@@ -124,8 +124,8 @@ bool has_spaced_number(const std::string& text) {
             return true;
     return false;
 }
-/// Whether what stands behind a number may do so in a field: not "512 global" nor "16384 (64 x 256)"
-/// in a batch of one GPU, nor "90k iterations" in epochs.
+/// Whether what stands behind a number may do so in a field: not "512 global" nor
+/// "16384 (64 x 256)" in a batch of one GPU, nor "90k iterations" in epochs.
 bool may_follow(std::string_view name, std::string_view behind) {
     behind.remove_prefix(std::min(behind.find_first_not_of(' '), behind.size()));
     const std::string_view clause = behind.substr(0, behind.find_first_of(",;(["));

@@ -358,7 +358,7 @@ bool is_of_steps(std::string_view per) {
     if (letter && number.empty() && word.empty()) return false;
     return word.empty() || is_counted(word);
 }
-/// Whether a time says already that it is of a step or an epoch, or a mean: "ms per step", "s, mean".
+/// Whether a time says already that it is of a step or an epoch, or a mean: "ms per step".
 bool says_whose(std::string_view unit) {
     for (const char* word : {"iter", "step", "batch", "/it", "epoch", "mean", "averag", "avg",
                              "median", "best", "min "})
@@ -488,8 +488,8 @@ void check_multiple(std::string_view what, std::string_view of_time, std::string
     }
 }
 
-/// What a rate is of by what it counts: "per-gpu img", "img/gpu", "img per gpu". `what` is then what
-/// it counts alone.
+/// What a rate is of by what it counts: "per-gpu img", "img/gpu", "img per gpu". `what` is then
+/// what it counts alone.
 Of rate_of(std::string_view& what, std::string_view written, const std::string& field) {
     for (const std::string_view before : {"per ", "per-"})
         if (what.starts_with(before)) {

@@ -14,8 +14,8 @@ namespace gx::tools::predict {
 ///         "200 Gb/s per GPU"; its sentence begins with the text in quotes.
 [[nodiscard]] double nic_gbps(std::string_view written);
 
-/// N of "N x ...", "N * ..." or "N × ...", where it opens the text; else 1. `text` goes on behind it. 0: N is
-/// none from 1 to 64.
+/// N of "N x ...", "N * ..." or "N × ...", where it opens the text; else 1. `text` goes on
+/// behind it. 0: N is none from 1 to 64.
 [[nodiscard]] double multiplier(std::string_view& text);
 
 }  // namespace gx::tools::predict

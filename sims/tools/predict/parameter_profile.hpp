@@ -22,8 +22,8 @@ struct ParameterProfile {
 [[nodiscard]] bool opens_with(std::string_view model, std::string_view name);
 [[nodiscard]] bool holds(std::string_view model, std::string_view name);
 
-/// N of "345M", "1,300M", "1.3B", "8.3 bn" or "175 billion" in a name, in millions; 0: none. Numbers
-/// of tokens, words and images are none of parameters.
+/// N of "345M", "1,300M", "1.3B", "8.3 bn" or "175 billion" in a name, in millions; 0: none.
+/// Numbers of tokens, words and images are none of parameters.
 [[nodiscard]] double millions_in(std::string_view name);
 
 /// The profile with the longest name that opens `model`; null: none.
