@@ -247,54 +247,42 @@ TEST(Observers, BehindOneThatThrowsAtTheEndSeeAFailure) {
     EXPECT_EQ(behind.seen.back(), "failed");
 }
 
+/// What an observer sees of a run that ends because `fails`, one before it in the list, throws.
+std::vector<std::string> seen_beside(gx::Observer& fails, int epochs, const std::string& error) {
+    struct Written : gx::Observer {
+        std::vector<std::string> seen{};
+        void checkpoint_written(const gx::CheckpointWritten& c) override {
+            seen.push_back(c.file.filename().string());
+        }
+        void run_failed(std::string_view) override { seen.emplace_back("failed"); }
+    } written;
+    const Folder folder;
+    gx::sim::Cluster<gx::reference::Device> world(gx::sim::ethernet_10g(4));
+    Survives::Options o{.batch = 2,
+                        .epochs = epochs,
+                        .seed = 7,
+                        .output = folder.path,
+                        .evaluate = false,
+                        .observers = {&fails, &written}};
+    EXPECT_TRUE(holds(error_of([&] { (void)Survives(o).train(world, images(37)); }), error));
+    return written.seen;
+}
 TEST(Observers, OfARunThatFailsAreToldOfTheCheckpointsThatItLeaves) {
     struct Stops : gx::Observer {
         void step_done(const gx::StepDone& s) override {
             if (s.step == 5) throw gx::Error("enough");
         }
     } stops;
-    struct Written : gx::Observer {
-        std::vector<std::string> seen{};
-        void checkpoint_written(const gx::CheckpointWritten& c) override {
-            seen.push_back(c.file.filename().string());
-        }
-        void run_failed(std::string_view) override { seen.emplace_back("failed"); }
-    } written;
-    const Folder folder;
-    gx::sim::Cluster<gx::reference::Device> world(gx::sim::ethernet_10g(4));
-    Survives::Options o{.batch = 2,
-                        .epochs = 2,
-                        .seed = 7,
-                        .output = folder.path,
-                        .evaluate = false,
-                        .observers = {&stops, &written}};
-    EXPECT_TRUE(
-        holds(error_of([&] { (void)Survives(o).train(world, images(37)); }), "threw: enough"));
-    EXPECT_EQ(written.seen, (std::vector<std::string>{"epoch-0001.safetensors", "failed"}));
+    EXPECT_EQ(seen_beside(stops, 2, "threw: enough"),
+              (std::vector<std::string>{"epoch-0001.safetensors", "failed"}));
 }
 TEST(Observers, AreAllToldOfACheckpointThoughOneThrows) {
     struct Throws : gx::Observer {
         void checkpoint_written(const gx::CheckpointWritten&) override { throw gx::Error("full"); }
         void run_failed(std::string_view) override { ADD_FAILURE() << "it has thrown"; }
     } throws;
-    struct Written : gx::Observer {
-        std::vector<std::string> seen{};
-        void checkpoint_written(const gx::CheckpointWritten& c) override {
-            seen.push_back(c.file.filename().string());
-        }
-        void run_failed(std::string_view) override { seen.emplace_back("failed"); }
-    } written;
-    const Folder folder;
-    gx::sim::Cluster<gx::reference::Device> world(gx::sim::ethernet_10g(4));
-    Survives::Options o{.batch = 2,
-                        .epochs = 1,
-                        .seed = 7,
-                        .output = folder.path,
-                        .evaluate = false,
-                        .observers = {&throws, &written}};
-    EXPECT_TRUE(
-        holds(error_of([&] { (void)Survives(o).train(world, images(37)); }), "threw: full"));
-    EXPECT_EQ(written.seen, (std::vector<std::string>{"epoch-0001.safetensors", "failed"}));
+    EXPECT_EQ(seen_beside(throws, 1, "threw: full"),
+              (std::vector<std::string>{"epoch-0001.safetensors", "failed"}));
 }
 
 // ---- Files --------------------------------------------------------------------------
