@@ -11,16 +11,6 @@ namespace {
 bool is_letter(char c) { return 'a' <= c && c <= 'z'; }
 bool is_word(char c) { return is_letter(c) || ('0' <= c && c <= '9'); }
 
-/// The first run of letters and digits, and nothing of it in `rest`.
-std::string_view next_word(std::string_view& rest) {
-    std::size_t begin = 0;
-    while (begin < rest.size() && !is_word(rest[begin])) ++begin;
-    std::size_t end = begin;
-    while (end < rest.size() && is_word(rest[end])) ++end;
-    const std::string_view word = rest.substr(begin, end - begin);
-    rest.remove_prefix(end);
-    return word;
-}
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> all) {
     return std::any_of(all.begin(), all.end(), [&](std::string_view w) { return w == word; });
 }
@@ -80,6 +70,16 @@ bool has_word(std::string_view text, std::string_view word) {
     for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1))
         if (stands_apart(text, at, word.size())) return true;
     return false;
+}
+
+std::string_view next_word(std::string_view& rest) {
+    std::size_t begin = 0;
+    while (begin < rest.size() && !is_word(rest[begin])) ++begin;
+    std::size_t end = begin;
+    while (end < rest.size() && is_word(rest[end])) ++end;
+    const std::string_view word = rest.substr(begin, end - begin);
+    rest.remove_prefix(end);
+    return word;
 }
 
 std::size_t number_size(std::string_view text) {

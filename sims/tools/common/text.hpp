@@ -1,4 +1,4 @@
-// Text: lower case, numbers, and whether a word is said.
+// Text: lower case, words, numbers, and whether a text states a word.
 #pragma once
 
 #include <optional>
@@ -15,6 +15,9 @@ namespace gx::tools {
 
 /// Whether `word` occurs in `text` apart from other lower-case letters and digits.
 [[nodiscard]] bool has_word(std::string_view text, std::string_view word);
+
+/// The first run of lower-case letters and digits, which `rest` then begins behind; empty: none.
+[[nodiscard]] std::string_view next_word(std::string_view& rest);
 
 /// The number that a text is, as "1024", "1,024.5" or ".5": commas stand before exactly three
 /// digits each. Nothing: another text.

@@ -37,7 +37,7 @@ double written_number(const Json& value) {
     if (value.is_number()) return value.get<double>();
     std::string text = text_of(value);
     while (text.ends_with(' ')) text.pop_back();
-    for (const char* about : {" ", "~", "\xe2\x89\x88", " "})
+    for (const char* about : {" ", "~", "\xe2\x89\x88"})
         while (text.starts_with(about)) text.erase(0, std::string_view(about).size());
     if (text.find(',') == text.npos)  // "2 800"
         std::replace(text.begin(), text.end(), ' ', ',');

@@ -244,7 +244,7 @@ double gradient_mb_of(const Json& c) {
 }
 
 /// N of "accumulated N times", or 1.
-/// Errors: gx::Error for another text that tells of accumulation.
+/// Errors: gx::Error for another text that mentions accumulation.
 double accumulated(const std::string& text) {
     if (!states(text, "accumulat")) return 1;
     const auto at = text.find("accumulated ");
@@ -261,7 +261,7 @@ double accumulated(const std::string& text) {
                 return within(times_limits, *n, field_of("batch_per_gpu"), text);
     }
     throw Error(field_of("batch_per_gpu") + "'" + text +
-                "' does not tell how many steps accumulate: write it as in \"128, accumulated 64 "
+                "' does not state how many steps accumulate: write it as in \"128, accumulated 64 "
                 "times\"");
 }
 
@@ -335,7 +335,7 @@ int wire_bytes_of(const Json& c, const std::string& precision, const std::string
     return precision_of(precision) == sim::Precision::mixed && states(framework, "mxnet") ? 2 : 4;
 }
 
-/// The rate that a field's text tells; 0: none.
+/// The rate that a field's text states; 0: none.
 /// Errors: gx::Error naming the field.
 double nic_gbps_in(const Json& c, std::string_view name) {
     try {
@@ -344,8 +344,8 @@ double nic_gbps_in(const Json& c, std::string_view name) {
         throw Error(field_of(name) + e.what());
     }
 }
-/// The NICs' rate as stated, or as their names, the transport's or the machine's tell it.
-/// Errors: gx::Error for a text that is stated and tells none, or several.
+/// The NICs' rate as stated, or as their names, the transport's or the machine's state it.
+/// Errors: gx::Error for a text that is given and states none, or several.
 double nic_of(const Json& c) {
     constexpr std::string_view name = "nic_gbps_per_node";
     const auto stated = c.find(name);
@@ -362,7 +362,7 @@ double nic_of(const Json& c) {
         if (const double all = count * plain_number(rest).value_or(0); all > 0) return all;
         if (!told.empty())
             throw Error(field_of(name) + "'" + text +
-                        "' tells no rate: give Gb/s, as 25 or \"2 x 100 Gb/s\", or \"not "
+                        "' states no rate: give Gb/s, as 25 or \"2 x 100 Gb/s\", or \"not "
                         "stated\"");
     }
     for (const char* other : {"nic", "transport"})

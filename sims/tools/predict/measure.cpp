@@ -5,7 +5,7 @@
 #include <initializer_list>  // names
 
 #include <gx/core/error.hpp>      // Error
-#include <tools/common/text.hpp>  // lower, has, plain_number
+#include <tools/common/text.hpp>  // lower, has, next_word, plain_number
 
 namespace gx::tools::predict {
 
@@ -76,7 +76,7 @@ double time_named(std::string_view unit) {
     return last == unit.npos ? 0 : time_word(unit.substr(last + 1));
 }
 /// Words of a text, in turn, without digits that they begin with.
-std::string_view next_word(std::string_view& rest) {
+std::string_view next_letters(std::string_view& rest) {
     const auto begin = rest.find_first_of("abcdefghijklmnopqrstuvwxyz");
     if (begin == rest.npos) return rest = {};
     rest.remove_prefix(begin);
@@ -90,8 +90,8 @@ bool is_step(std::string_view unit, double seconds) {
     if (has(unit, "/epoch") || has(unit, "per epoch")) return false;  // of 5004 iterations
     for (const char* word : {"iter", "step", "batch", "/it"})
         if (has(unit, word)) return true;
-    for (std::string_view rest = unit, word = next_word(rest); !word.empty();
-         word = next_word(rest))
+    for (std::string_view rest = unit, word = next_letters(rest); !word.empty();
+         word = next_letters(rest))
         if (word.starts_with("epoch") || word.starts_with("train") || word == "for" ||
             word == "total" || word == "run" || word == "job")
             return false;
@@ -120,15 +120,6 @@ bool is_node_word(std::string_view w) {
         if (w == name || (w.ends_with("s") && w.substr(0, w.size() - 1) == name)) return true;
     return false;
 }
-/// The first run of letters and digits, in turn; empty: none.
-std::string_view next_name(std::string_view& rest) {
-    constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz0123456789";
-    const auto begin = std::min(rest.find_first_of(letters), rest.size());
-    const auto end = std::min(rest.find_first_not_of(letters, begin), rest.size());
-    const std::string_view word = rest.substr(begin, end - begin);
-    rest.remove_prefix(end);
-    return word;
-}
 bool is_digits(std::string_view word) {
     return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
 }
@@ -136,23 +127,23 @@ bool is_digits(std::string_view word) {
 /// (all), "p3.16xlarge"; unknown: another.
 Of named_by(std::string_view phrase) {
     std::string_view rest = phrase;
-    std::string_view word = next_name(rest);
+    std::string_view word = next_word(rest);
     while (word == "single" || word == "individual" || word == "nvidia" || word == "tesla" ||
            word == "amd" || word == "the" || word == "of" || word == "training" || word == "one")
-        word = next_name(rest);
+        word = next_word(rest);
     if (word == "rtx" || word == "gtx")
-        return is_digits(next_name(rest).substr(0, 4)) ? Of::gpu : Of::unknown;
+        return is_digits(next_word(rest).substr(0, 4)) ? Of::gpu : Of::unknown;
     const bool counted = !word.empty() && '0' <= word[0] && word[0] <= '9';
     if (counted) {  // "8-gpu node", "8gpus", "8 gpus"
         std::string_view unit = word;
         unit.remove_prefix(std::min(unit.find_first_not_of("0123456789"), unit.size()));
-        if (unit.empty()) unit = next_name(rest);
+        if (unit.empty()) unit = next_word(rest);
         if (!is_gpu_word(unit)) return Of::unknown;
-        return is_node_word(next_name(rest)) ? Of::node : Of::all;
+        return is_node_word(next_word(rest)) ? Of::node : Of::all;
     }
     if (is_node_word(word)) return Of::node;
     if (!is_gpu_word(word)) return Of::unknown;
-    for (std::string_view next = next_name(rest); !next.empty(); next = next_name(rest)) {
+    for (std::string_view next = next_word(rest); !next.empty(); next = next_word(rest)) {
         if (next == "per" || next == "each") return Of::unknown;
         if (is_node_word(next)) return Of::node;
         if (next == "cluster" || next == "pod" || next == "system") return Of::all;
@@ -190,7 +181,7 @@ Of said_of_each(std::string_view part) {
 /// "batch 64 per GPU", "8 GPUs per node", "one GPU per process", "not per GPU".
 bool is_count_or_denial(std::string_view part) {
     if (part.find_first_of("0123456789") != part.npos) return true;
-    for (std::string_view word = next_name(part); !word.empty(); word = next_name(part))
+    for (std::string_view word = next_word(part); !word.empty(); word = next_word(part))
         for (const char* name : {"no", "not", "one", "two", "four", "eight", "batch"})
             if (word == name) return true;
     return false;
@@ -233,8 +224,8 @@ Of of_each(std::string_view behind, std::string_view written, const std::string&
             continue;
         }
         if (part.empty() || is_count_or_denial(part)) continue;
-        for (std::string_view words = part, word = next_name(words); !word.empty();
-             word = next_name(words))
+        for (std::string_view words = part, word = next_word(words); !word.empty();
+             word = next_word(words))
             if (word == "per" || word == "each") refuse(shown);
     }
     return of;
@@ -318,14 +309,14 @@ bool is_small_number(std::string_view word) {
 /// 1,000 of "k img/s" and "ktokens/s", a million of "M img/day"; else 1.
 double multiple(std::string_view what) {
     std::string_view rest = what;
-    const std::string_view word = next_word(rest);
+    const std::string_view word = next_letters(rest);
     if (!what.starts_with(word) || (word.size() > 1 && !has_multiple(word))) return 1;
     return word.starts_with("k") ? 1e3 : word.starts_with("m") ? 1e6 : 1;
 }
 /// Whether a rate counts tokens: also "tok" and "Mtok".
 bool counts_tokens(std::string_view unit, std::string_view what) {
     if (has(unit, "token") || has(unit, "word")) return true;
-    for (std::string_view word = next_word(what); !word.empty(); word = next_word(what)) {
+    for (std::string_view word = next_letters(what); !word.empty(); word = next_letters(what)) {
         if (has_multiple(word)) word.remove_prefix(1);
         if (word == "tok" || word == "toks") return true;
     }
@@ -335,7 +326,7 @@ bool counts_tokens(std::string_view unit, std::string_view what) {
 bool is_of_example(std::string_view per) {
     per = per.substr(0, per.find_first_of(",(["));
     while (!per.empty()) {
-        const std::string_view word = next_word(per);
+        const std::string_view word = next_letters(per);
         if (is_step_word(word) || word.starts_with("epoch")) return false;
         if (is_example_word(word)) return true;
     }
@@ -346,15 +337,15 @@ bool is_of_steps(std::string_view per) {
     per.remove_prefix(std::min(per.find_first_not_of(' '), per.size()));
     const std::string_view number = per.substr(0, per.find_first_not_of("0123456789.,^ "));
     std::string_view rest = per;
-    std::string_view word = next_word(rest);
+    std::string_view word = next_letters(rest);
     if (has_multiple(word)) return true;
     const bool letter =
         word == "k" || word == "m" || word == "g" || word == "b" || word == "bn" || word == "t";
     const bool named = letter || is_many(word) || is_small_number(word);
-    if (named) word = next_word(rest);
+    if (named) word = next_letters(rest);
     if (!named && (number.empty() || number == "1" || number == "1 ")) return false;
-    if (word == "of") word = next_word(rest);  // "thousands of steps"
-    if (word == "training" || word == "data") word = next_word(rest);
+    if (word == "of") word = next_letters(rest);  // "thousands of steps"
+    if (word == "training" || word == "data") word = next_letters(rest);
     if (letter && number.empty() && word.empty()) return false;
     return word.empty() || is_counted(word);
 }
@@ -391,9 +382,9 @@ void check_time(std::string_view unit, std::string_view written, const std::stri
         std::string_view behind = unit.substr(comma + 2);
         const auto digits = behind.find_first_not_of("0123456789,");
         std::string_view rest = behind;
-        std::string_view word = next_word(rest);
+        std::string_view word = next_letters(rest);
         const bool named = is_small_number(word) || is_many(word);
-        if (named) word = next_word(rest);
+        if (named) word = next_letters(rest);
         if ((named || (digits != 0 && digits != behind.npos)) && is_step_word(word))
             check(behind, false);
     }
@@ -406,7 +397,7 @@ void check_time(std::string_view unit, std::string_view written, const std::stri
         for (const std::string_view word : {"the ", "first ", "last ", "all "})
             if (of.starts_with(word)) of.remove_prefix(word.size());
         std::string_view rest = of;
-        if (!next_word(rest).empty()) check(of, false);
+        if (!next_letters(rest).empty()) check(of, false);
     }
     // "ms (100 steps)"; not "s/step (8 images)", which says what a step holds
     const auto at = unit.find_first_of("([");
@@ -422,7 +413,7 @@ void check_time(std::string_view unit, std::string_view written, const std::stri
 void check_epochs(std::string_view unit, std::string_view written, const std::string& field) {
     std::string_view rest = unit;
     bool named = false;
-    for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+    for (std::string_view word = next_letters(rest); !word.empty(); word = next_letters(rest)) {
         if (named && word.starts_with("epoch"))
             throw Error(field + "unit '" + std::string(written) +
                         "' has its number of epochs in words: write it in digits, as in h for 90 "
@@ -431,7 +422,7 @@ void check_epochs(std::string_view unit, std::string_view written, const std::st
     }
     if (epochs_in(unit) <= 0)
         throw Error(field + "unit '" + std::string(written) +
-                    "' does not tell how many epochs: write it as in h for 90 epochs");
+                    "' does not state how many epochs: write it as in h for 90 epochs");
 }
 /// Whether what stands behind a rate multiplies it: "img/s (thousands)", "img/s x1000".
 bool is_multiplied(std::string_view behind) {
@@ -449,13 +440,13 @@ bool is_multiplied(std::string_view behind) {
         inside = inside.substr(0, inside.find_first_of(")],;"));
         inside.remove_prefix(std::min(inside.find_first_not_of(' '), inside.size()));
         std::string_view rest = inside;
-        std::string_view word = next_word(rest);
-        if (word == "in") word = next_word(rest);
+        std::string_view word = next_letters(rest);
+        if (word == "in") word = next_letters(rest);
         if (is_many(word) || inside == "k" || inside == "m" || inside == "g") return true;
     }
     const auto thousands = behind.find(" in ");
     std::string_view rest = behind.substr(std::min(thousands, behind.size()));
-    return thousands != behind.npos && next_word(rest) == "in" && is_many(next_word(rest));
+    return thousands != behind.npos && next_letters(rest) == "in" && is_many(next_letters(rest));
 }
 /// Errors: gx::Error for a rate in multiples, as "thousand images" or "10^3 img", but those that
 ///         `multiple` reads.
@@ -469,7 +460,7 @@ void check_multiple(std::string_view what, std::string_view of_time, std::string
     if (is_multiplied(of_time) || what.starts_with("times ")) refuse();
     std::string_view rest = what;
     bool behind = false;  // what is counted: "tokens of a 345 M model" are single ones
-    for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+    for (std::string_view word = next_letters(rest); !word.empty(); word = next_letters(rest)) {
         const std::string_view before = what.substr(0, what.size() - rest.size() - word.size());
         const auto last = before.find_last_not_of(' ');
         const bool number = last != before.npos && '0' <= before[last] && before[last] <= '9';
@@ -554,7 +545,7 @@ Measure measure_of(std::string_view written, const std::string& field) {
             m.per_gpu = of == Of::gpu;
             m.per_node = of == Of::node;
             std::string_view rest = what;
-            for (auto word = next_word(rest); !word.empty(); word = next_word(rest)) {
+            for (auto word = next_letters(rest); !word.empty(); word = next_letters(rest)) {
                 if (has_multiple(word)) word.remove_prefix(1);
                 if (is_step_word(word)) m.kind = Measure::Kind::step_rate;
             }

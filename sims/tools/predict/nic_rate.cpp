@@ -130,7 +130,7 @@ double count_before(std::string_view text, std::string_view written) {
             std::string_view before = text.substr(0, text.size() - sign.size());
             while (before.ends_with(' ')) before.remove_suffix(1);
             if (!before.empty() && is_digit(before, before.size() - 1))
-                refuse(written, "tells several rates");
+                refuse(written, "states several rates");
         }
     for (const std::string_view sign : {"x", "*", "\xc3\x97"})
         if (text.ends_with(sign)) {
@@ -204,7 +204,7 @@ void check_whole(std::string_view text, std::string_view written) {
         for (auto at = text.find(port); at != text.npos; at = text.find(port, at + 1))
             if (at > 1 && text[at - 1] == ' ' && is_digit(text, at - 2) &&
                 (at == 2 || text[at - 2] != '1' || is_digit(text, at - 3)))
-                refuse(written, "tells a number of adapters apart from the rate");
+                refuse(written, "states a number of adapters apart from the rate");
 }
 /// Errors: gx::Error for a count apart from the rate: "10 GbE bonded x2", "HDR (8 per node)".
 void check_counts(std::string_view behind, std::string_view written) {
@@ -216,7 +216,7 @@ void check_counts(std::string_view behind, std::string_view written) {
             behind.substr(std::min(i + number_size(behind.substr(i)), behind.size()));
         const bool times = behind[i - 1] == 'x' && (i < 2 || behind[i - 2] == ' ');
         if (times || after.starts_with(" per node") || after.starts_with("/node"))
-            refuse(written, "tells a number of adapters apart from the rate");
+            refuse(written, "states a number of adapters apart from the rate");
     }
 }
 bool is_near(double a, double b) { return std::abs(a - b) <= 0.1 * b; }
@@ -256,13 +256,13 @@ double nic_gbps(std::string_view written) {
     const SaidRate& said = numbers.empty() ? names.front() : numbers.front();
     for (const auto* all : {&numbers, &names})
         for (const SaidRate& other : *all)
-            if (other.gbps != all->front().gbps) refuse(written, "tells several rates");
+            if (other.gbps != all->front().gbps) refuse(written, "states several rates");
     check_whole(text, written);
     const double before = count_before(std::string_view(text).substr(0, said.begin), written);
     const double behind = count_behind(std::string_view(text).substr(said.end));
     if (behind == 1) check_counts(std::string_view(text).substr(said.end), written);
     if (int(n > 1) + int(before > 1) + int(behind > 1) > 1)
-        refuse(written, "tells several numbers of adapters");
+        refuse(written, "states several numbers of adapters");
     n *= before * behind;
     if (n < 1 || n > 64) return 0;
     if (!numbers.empty() && !names.empty()) {
@@ -271,7 +271,7 @@ double nic_gbps(std::string_view written) {
         const double ratio = number / name;
         const bool whole = n == 1 && ratio > 1 && ratio == std::floor(ratio);
         if (!is_near(number, name) && ratio != 0.5 && !whole)
-            refuse(written, "tells several rates");
+            refuse(written, "states several rates");
     }
     return n * said.gbps;
 }

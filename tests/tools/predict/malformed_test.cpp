@@ -68,7 +68,7 @@ TEST(Malformed, FieldsHaveLimits) {
                                                         "': expected a number, found " + x.dump()));
     for (const char* rate : {"fast", "10 furlongs", "25 (ENA)", "0 x 100 Gb/s", "0 x 100"})
         EXPECT_THAT(error_with("nic_gbps_per_node", rate),
-                    HasSubstr("nic_gbps_per_node': '" + std::string(rate) + "' tells no rate"));
+                    HasSubstr("nic_gbps_per_node': '" + std::string(rate) + "' states no rate"));
     EXPECT_EQ(error_with("nic_gbps_per_node", "100 Gb/s, unknown adapter"), "");
     EXPECT_THAT(error_with("nic_gbps_per_node", Json::object()),
                 HasSubstr("number or text, found"));

@@ -126,7 +126,7 @@ TEST(Measure, TimesOfExamplesAndOfSeveralStepsAreRefused) {
                                         "' has its number of epochs in words"));
     EXPECT_THAT(refusal("min for ninety epochs"), testing::HasSubstr("epochs in words"));
     for (const char* unit : {"min for epochs 1 to 90", "h for 60-90 epochs", "h for 1,00 epochs"})
-        EXPECT_THAT(refusal(unit), testing::HasSubstr("does not tell how many epochs")) << unit;
+        EXPECT_THAT(refusal(unit), testing::HasSubstr("does not state how many epochs")) << unit;
     for (const char* unit : {"h for 1,000 epochs", "h for 1000 epochs", "h for 1000.0 epochs",
                              "h (1000 ImageNet epochs)", "h for 1000-epoch training"})
         EXPECT_EQ(of(unit).epochs, 1000) << unit;
