@@ -1,6 +1,6 @@
 #include <tools/predict/gpu_proxy.hpp>
 
-#include <algorithm>  // find
+#include <algorithm>  // any_of, find
 
 #include <fmt/core.h>  // format
 
@@ -22,11 +22,28 @@ bool is_called(std::string_view written, std::string_view word) {
         if (w == word) return true;
     return false;
 }
-/// Whether the text names no GPU: "not stated", "NVIDIA GPU".
+/// The families of known GPUs that a text names, each once, in the catalog's order.
+std::vector<std::string> families_in(std::string_view written) {
+    std::vector<std::string> named;
+    const std::vector<std::string> said = sim::detail::find_gpu::words(written);
+    for (const sim::GpuSpec& gpu : sim::known_gpus) {
+        const std::string family = sim::detail::find_gpu::words(gpu.name)[0];
+        if (std::find(said.begin(), said.end(), family) != said.end() &&
+            std::find(named.begin(), named.end(), family) == named.end())
+            named.push_back(family);
+    }
+    return named;
+}
+/// Whether the text names no GPU: "", "not stated", "NVIDIA GPU"; not "A100 (40 or 80 GB, not
+/// stated which)".
 bool states_no_gpu(std::string_view written) {
     const std::string text = lower(written);
-    return has(text, "not stated") || has(text, "unknown") || has(text, "not published") ||
-           text == "gpu" || text == "nvidia gpu" || text == "nvidia gpus";
+    if (text.empty() || text == "gpu" || text == "nvidia gpu" || text == "nvidia gpus") return true;
+    if (!has(text, "not stated") && !has(text, "unknown") && !has(text, "not published"))
+        return false;
+    return families_in(written).empty() &&
+           std::ranges::none_of(gpu_proxies(),
+                                [&](const GpuProxy& p) { return is_called(written, p.word); });
 }
 
 /// "V100" of "V100s": several; "V100S" and "L40s" are names.
@@ -44,21 +61,15 @@ std::string without_plural(std::string_view written) {
 /// Errors: gx::Error for GPUs of two families, for one that is only denied, and for an A2, whose
 ///         name is also that of a machine.
 void check_families(std::string_view written) {
-    std::vector<std::string> named;
+    const std::vector<std::string> named = families_in(written);
     const std::string text = lower(written);
-    const std::vector<std::string> said = sim::detail::find_gpu::words(written);
-    bool stated = false;
-    for (const sim::GpuSpec& gpu : sim::known_gpus) {
-        const std::string family = sim::detail::find_gpu::words(gpu.name)[0];
-        if (std::find(said.begin(), said.end(), family) == said.end()) continue;
-        if (std::find(named.begin(), named.end(), family) != named.end()) continue;
-        named.push_back(family);
-        stated = stated || !denies(text, family);
-    }
+    const bool stated = std::ranges::any_of(
+        named, [&](const std::string& family) { return !denies(text, family); });
     if (named.size() > 1 || (named.size() == 1 && !stated))
         throw Error("'" + std::string(written) + "' " +
                     (stated ? "names several GPUs" : "names only a GPU that it is not") +
                     ": name the one that was measured, and make a case of each");
+    const std::vector<std::string> said = sim::detail::find_gpu::words(written);
     const bool a2 = std::find(said.begin(), said.end(), "a2") != said.end();
     if (a2 && named.empty() && !has(text, "a2-"))
         throw Error("unknown GPU '" + std::string(written) +

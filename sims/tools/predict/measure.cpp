@@ -230,6 +230,15 @@ Of of_each(std::string_view behind, std::string_view written, const std::string&
     }
     return of;
 }
+/// Whether a rate counts epochs or whole runs, as "epochs/h" or "runs per day".
+bool is_of_jobs(std::string_view unit) {
+    if (unit.starts_with("epoch")) return true;
+    std::string_view rest = unit;
+    const std::string_view word = next_word(rest);
+    if (word != "runs" && word != "run" && word != "jobs" && word != "job" && word != "trainings")
+        return false;
+    return rest.starts_with("/") || rest.starts_with(" per ");
+}
 /// A share, or a rate that counts no samples; false: neither.
 bool is_relative(std::string_view unit, Measure& m, std::string_view written,
                  const std::string& field) {
@@ -246,7 +255,7 @@ bool is_relative(std::string_view unit, Measure& m, std::string_view written,
         unit == "x" || first == "x" || unit.starts_with("\xc3\x97") || first == "times";
     m.relative = (times && !rate && opens.find_first_of("0123456789") == opens.npos) ||
                  has(opens, "speedup") || has(opens, "speed-up") || has(opens, "flop") ||
-                 unit.starts_with("epoch");
+                 is_of_jobs(unit);
     m.relative = m.relative && !has(unit, "time (") && !unit.starts_with("epoch time");
     if (m.relative && has(opens, "flop")) {
         std::string_view behind = unit.substr(opens.size());

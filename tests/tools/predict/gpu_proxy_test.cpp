@@ -35,8 +35,18 @@ TEST(GpuProxy, NamesOfSeveralWordsAreReadWhole) {
     EXPECT_EQ(gpu_or_proxy("RTX 6000 Ada", remarks).name, gx::sim::find_gpu("L40S").name);
     EXPECT_EQ(gpu_or_proxy("DGX-1", remarks).name, gx::sim::v100().name);
     EXPECT_EQ(gpu_or_proxy("DGX-1P", remarks).name, gx::sim::p100().name);
-    EXPECT_EQ(gpu_or_proxy("not stated", remarks).name, gx::sim::v100().name);
-    EXPECT_THAT(remarks.back(), testing::HasSubstr("GPU not stated"));
+    for (const char* none : {"not stated", "", "NVIDIA GPUs (model unknown)"}) {
+        remarks.clear();
+        EXPECT_EQ(gpu_or_proxy(none, remarks).name, gx::sim::v100().name);
+        EXPECT_THAT(remarks, testing::ElementsAre("GPU not stated: V100 assumed")) << none;
+    }
+    remarks.clear();
+    EXPECT_EQ(gpu_or_proxy("A100-SXM4 (40 or 80 GB, not stated which)", remarks).name,
+              gx::sim::find_gpu("A100-SXM4").name);
+    EXPECT_EQ(gpu_or_proxy("RTX 4090, count unknown", remarks).name,
+              gpu_or_proxy("RTX 4090", remarks).name);
+    for (const std::string& r : remarks)
+        EXPECT_THAT(r, testing::Not(testing::HasSubstr("assumed")));
 }
 
 // ---- A property of every row --------------------------------------------------------

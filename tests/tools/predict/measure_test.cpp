@@ -60,8 +60,10 @@ TEST(Measure, OtherWordsForTheSame) {
         EXPECT_EQ(of(rate).kind, Kind::step_rate) << rate;
     for (const char* share : {"efficiency", "scaling efficiency"})
         EXPECT_EQ(of(share).kind, Kind::share) << share;
-    for (const char* relative : {"x", "speedup", "times", "TFLOP/s", "epochs/h"})
+    for (const char* relative :
+         {"x", "speedup", "times", "TFLOP/s", "epochs/h", "runs/h", "runs per day", "jobs/day"})
         EXPECT_TRUE(of(relative).relative) << relative;
+    EXPECT_FALSE(of("records/s").relative);
     EXPECT_TRUE(of("TFLOP/s per GPU").per_gpu);
 }
 
