@@ -13,7 +13,7 @@
 #include <gx/sim/hardware/validate.hpp>       // check
 #include <gx/sim/compute/gpu_memory.hpp>      // expect_fits
 #include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
-#include <tools/predict/interval.hpp>         // interval_in_force
+#include <tools/predict/interval.hpp>         // intervals_in_force
 
 namespace gx::tools::plan {
 
@@ -185,7 +185,8 @@ std::optional<StepInterval> interval_of(const sim::StepTiming& t, const predict:
     if (spec.ranks() < 2 || stack.name == "none" || stack.name.empty()) return {};
     const double computation = seconds(t.forward + t.backward + t.update);
     const double step = seconds(with_stack(t, stack, spec, elements).step);
-    const predict::Interval i = predict::interval_in_force().around(100 * computation / step);
+    const predict::Interval i =
+        predict::intervals_in_force()[predict::between(spec)].around(100 * computation / step);
     return StepInterval{nanoseconds(100 * computation / i.high),
                         nanoseconds(100 * computation / i.low)};
 }

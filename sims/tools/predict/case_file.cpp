@@ -146,7 +146,10 @@ std::vector<Case> read_cases(std::string_view text, const std::string& file) {
     const Json all = parse_json(text, file);
     if (!all.is_array()) throw Error(file + ": expected an array of cases");
     std::vector<Case> cases;
-    for (const Json& c : all) cases.push_back(case_of(c, static_cast<int>(cases.size())));
+    for (const Json& c : all) {
+        cases.push_back(case_of(c, static_cast<int>(cases.size())));
+        cases.back().file = file;
+    }
     return cases;
 }
 

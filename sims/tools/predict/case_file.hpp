@@ -27,6 +27,7 @@ struct Point {
 /// A case, or the sentence that says what is wrong with it.
 struct Case {
     std::string id{}, group{}, split{};
+    std::string file{};    ///< as it was named
     std::string source{};  ///< the publication, up to its version: what is held out together
     bool scored = true;
     Json conditions = Json::object();
@@ -34,6 +35,8 @@ struct Case {
     std::string error{};
 
     [[nodiscard]] bool asks() const;  ///< Whether a point has the role target.
+    /// Whether constants may be fitted on it: the split is neither "reference" nor "held_out".
+    [[nodiscard]] bool calibrates() const { return split != "reference" && split != "held_out"; }
 };
 
 /// Every case of a file, in order; a case that is wrong holds its error, the others are whole.

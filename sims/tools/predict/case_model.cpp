@@ -35,6 +35,9 @@ CaseModel::CaseModel(const Case& given, const Calibration& k, WireTime& wire,
     work_ = model_work(c_.model, c_.gpu, c_.precision, c_.batch_per_gpu);
     settle_gradient();
     machine_ = machine_name(c_);
+    if (c_.accumulates && c_.global_batch == 0 &&
+        samples_unchecked(base_) == global_batch() / gpus_of(base_, group(base_)))
+        remark(fmt::format("global batch not stated: {} assumed", global_batch()));
     settled_ = c_.remarks;
 }
 
@@ -53,6 +56,7 @@ Prediction CaseModel::run() {
     const Hardware h = hardware(stack);
     StepModel model(c_, stack, h, work_, k_, wire_);
     Prediction p{.id = case_.id,
+                 .file = case_.file,
                  .machine = h.machine,
                  .stack = stack.name,
                  .profile = std::string(h.profile.name.view())};
@@ -217,14 +221,20 @@ double CaseModel::samples_unchecked(const Point& p) const {
         const double batch = p.batch_per_gpu > 0 ? p.batch_per_gpu : c_.batch_per_gpu;
         return batch * c_.accumulation;
     }
-    if (c_.accumulation_by_nodes.is_object() && c_.micro_batch > 0) {
+    double micro = c_.micro_batch;  // of a step without reduction
+    if (micro == 0) micro = p.batch_per_gpu;
+    if (micro == 0 && c_.states_batch_per_gpu) micro = c_.batch_per_gpu;
+    if (c_.accumulation_by_nodes.is_object() && micro > 0) {
         const auto at = c_.accumulation_by_nodes.find(std::to_string(g.machines));
         if (at != c_.accumulation_by_nodes.end() && at->is_number())
-            return at->get<double>() * c_.micro_batch;
+            return at->get<double>() * micro;
     }
+    if (c_.global_batch == 0 && (p.batch_per_gpu > 0 || c_.accumulation > 1) && micro > 0)
+        return micro * c_.accumulation;
     return global_batch() / gpus_of(p, g);
 }
 
+/// Of all GPUs; where the case states none,
 /// 65,536 sequences of 128 tokens, 32,768 of 512: LAMB's two phases (You et al. 2019). Which
 /// one it is shows in the rate: at 512 a GPU would be below a fifth of its peak.
 double CaseModel::global_batch() const {
@@ -319,6 +329,7 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
     PredictedPoint p{.index = target.index,
                      .gpus = static_cast<int>(n),
                      .machines = g.machines,
+                     .between = model.between(g),
                      .unit = base_.unit,
                      .step_ms = s.total_ms,
                      .exposed_ms = s.exposed_ms,
@@ -365,7 +376,8 @@ std::string CaseModel::why(const Stack& stack, const Hardware& h, const StepMode
         stack.source);
     if (!model.algorithm().empty()) text += "; " + model.algorithm();
     text += fmt::format("; {:.0f} GB/s inside a machine, {:.2f} GB/s between",
-                        h.inside.bus.count * 1e-9, h.spec(2, 1).nic_rate().count * 1e-9);
+                        h.inside.bus_of(c_.gpus_per_node).count * 1e-9,
+                        h.spec(2, 1).nic_rate().count * 1e-9);
     text += work_.graph ? "; gradients ready as the graph of " + work_.name + " has them"
                         : "; no graph: gradients ready evenly";
     if (const Mechanism* m = find_mechanism(c_.framework, c_.model); m != nullptr)

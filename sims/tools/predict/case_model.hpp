@@ -17,6 +17,7 @@ namespace gx::tools::predict {
 
 struct PredictedPoint {
     int index = 0, gpus = 0, machines = 1;
+    Between between = Between::links;
     double value = 0;
     std::string unit{};
     double efficiency_pct = 0;         ///< rate of a GPU, as a share of the base's
@@ -29,7 +30,7 @@ struct PredictedPoint {
 
 /// Either points, one for each target, or an error.
 struct Prediction {
-    std::string id{}, machine{}, stack{}, profile{}, why{};
+    std::string id{}, file{}, machine{}, stack{}, profile{}, why{};
     std::vector<std::string> assumed{};  ///< for what the conditions leave out, or is not read
     std::vector<PredictedPoint> points{};
     std::string error{};

@@ -324,15 +324,20 @@ int stated_wire_bytes(const Json& c) {
                     ": write fp32, fp16, bf16 or fp8");
     return one ? 1 : two ? 2 : 4;
 }
-/// AMP keeps master gradients of 4 bytes; a network cast to fp16, and MXNet, send 2.
-/// Source: the cases that state both (DeepLearningExamples, MLPerf, DLPerf).
+/// AMP keeps master gradients of 4 bytes; a network cast to fp16, MXNet, and static graphs of
+/// PaddlePaddle send 2.
+/// Source: the cases that state both (DeepLearningExamples, MLPerf, DLPerf); PaddlePaddle's
+///         update_role_var_grad (data/mechanisms.json).
 int wire_bytes_of(const Json& c, const std::string& precision, const std::string& framework) {
     if (const int stated = stated_wire_bytes(c); stated > 0) return stated;
     if (!says_one_of(precision, amp_words))
         for (const char* cast : {"fp16", "bf16", "float16", "bfloat16", "half", "pure fp16"})
             if (precision.starts_with(cast) && precision_of(precision) == sim::Precision::mixed)
                 return 2;
-    return precision_of(precision) == sim::Precision::mixed && states(framework, "mxnet") ? 2 : 4;
+    const bool dynamic = states(framework, "dygraph") || states(framework, "dynamic") ||
+                         states(framework, "dataparallel");
+    const bool casts = states(framework, "mxnet") || (states(framework, "paddle") && !dynamic);
+    return precision_of(precision) == sim::Precision::mixed && casts ? 2 : 4;
 }
 
 /// The rate that a field's text states; 0: none.
@@ -473,6 +478,21 @@ void check_names(const Json& c, std::vector<std::string>& remarks) {
     }
 }
 
+/// GeForce since 2018: "rtx 3090", "rtx-4090", "rtx2080ti"; not "rtx 6000", "rtx a5000". Their
+/// driver has no copies between peers on PCIe.
+bool is_geforce_rtx(std::string_view gpu) {
+    const auto at = gpu.find("rtx");
+    if (at == gpu.npos) return false;
+    std::string_view rest = gpu.substr(at + 3);
+    rest.remove_prefix(std::min(rest.find_first_not_of(" -"), rest.size()));
+    const std::string_view board = next_word(rest).substr(0, 4);
+    for (const char* series : {"20", "30", "40", "50"})
+        if (board.size() == 4 && board.starts_with(series) && board.ends_with("0") &&
+            board.substr(2, 1) != "0")
+            return true;
+    return false;
+}
+
 }  // namespace
 
 Conditions read_conditions(const Json& c) {
@@ -480,13 +500,12 @@ Conditions read_conditions(const Json& c) {
     Conditions k;
     check_names(c, k.remarks);
     const std::string gpu = text_at(c, "gpu");
-    if (gpu.empty())
-        throw Error("field 'conditions.gpu' is missing: name one, as K80, P100, V100, A100, H100");
     try {
         k.gpu = gpu_or_proxy(gpu, k.remarks);
     } catch (const Error& e) {
         throw Error("field 'conditions.gpu': " + std::string(e.what()));
     }
+    k.no_peers = is_geforce_rtx(lower(gpu));
     k.gpus_per_node = static_cast<int>(first_number(c, "gpus_per_node", gpus_per_node_limits));
     if (const double gbps = nic_of(c); gbps > 0)
         k.nic_gbps_per_node = within(gbps_limits, gbps, field_of("nic_gbps_per_node"),

@@ -13,6 +13,7 @@ namespace gx::tools::predict {
 /// Conditions as numbers and lower-case words. 0 and empty: not said.
 struct Conditions {
     sim::GpuSpec gpu{};
+    bool no_peers = false;  ///< the GPUs' driver copies between them through the host's memory
     int gpus_per_node = 0;
     double nic_gbps_per_node = 0;
     std::string link{}, transport{}, model{}, framework{}, collective{}, data{}, option{};

@@ -12,7 +12,7 @@ std::vector<const Case*> fitted_cases(const std::vector<Case>& cases) {
     std::vector<const Case*> all;
     Predictor predict;
     for (const Case& c : cases)
-        if (c.scored && c.split != "reference" && predict(c).error.empty()) all.push_back(&c);
+        if (c.scored && c.calibrates() && predict(c).error.empty()) all.push_back(&c);
     return all;
 }
 
@@ -91,10 +91,11 @@ std::vector<Residual> Fitter::residuals(std::size_t i, const Calibration& k) {
     std::vector<Residual> all;
     const std::vector<PredictedPoint> points = rows_[i].model->points();
     for (const PredictedPoint& q : points) {
-        if (!rows_[i].first[static_cast<std::size_t>(q.index)] || q.machines < 2) continue;
+        const auto index = static_cast<std::size_t>(q.index);
+        if (!rows_[i].first[index]) continue;
         all.push_back({.predicted_pct = q.efficiency_pct,
-                       .published_pct =
-                           published_pct(cases_[i]->points[static_cast<std::size_t>(q.index)], q)});
+                       .published_pct = published_pct(cases_[i]->points[index], q),
+                       .between = q.between});
     }
     return all;
 }
@@ -145,6 +146,8 @@ private:
 };
 
 constexpr std::size_t choices = std::size(firmness_choices);
+bool counts(const Residual& r) { return r.between != Between::links; }
+
 /// Residuals of folds that were left out, by choice of firmness.
 using ByChoice = std::array<std::vector<Residual>, choices>;
 
@@ -155,7 +158,8 @@ void append(std::vector<Residual>& to, const std::vector<Residual>& more) {
 std::size_t least(const ByChoice& all) {
     std::array<double, choices> sums{};
     for (std::size_t f = 0; f < choices; ++f)
-        for (const Residual& r : all[f]) sums[f] += std::abs(r.error());
+        for (const Residual& r : all[f])
+            if (counts(r)) sums[f] += std::abs(r.error());
     return static_cast<std::size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
 }
 
@@ -168,7 +172,9 @@ std::size_t within_one_error(const ByChoice& all) {
     for (std::size_t f = choices; f-- > best + 1;) {
         std::map<std::size_t, double> more;  // of each fold
         for (std::size_t i = 0; i < all[f].size(); ++i)
-            more[all[f][i].fold] += std::abs(all[f][i].error()) - std::abs(all[best][i].error());
+            if (counts(all[f][i]))
+                more[all[f][i].fold] +=
+                    std::abs(all[f][i].error()) - std::abs(all[best][i].error());
         const double n = static_cast<double>(more.size());
         double sum = 0, squares = 0;
         for (const auto& [fold, x] : more) sum += x;
@@ -179,15 +185,21 @@ std::size_t within_one_error(const ByChoice& all) {
 }
 
 /// Adds intervals around a held-out fold's points, calibrated on those of others.
-IntervalRule judge(HeldOutIntervals& to, const std::vector<Residual>& points,
-                   const std::vector<Residual>& others) {
-    if (others.empty()) return {};
-    const IntervalRule rule = calibrate_intervals(others);
+IntervalRules judge(HeldOutIntervals& to, const std::vector<Residual>& points,
+                    const std::vector<Residual>& others) {
+    std::vector<Residual> over_networks;
+    for (const Residual& r : others)
+        if (counts(r)) over_networks.push_back(r);
+    if (over_networks.empty()) return {};
+    const IntervalRules rules = calibrate_by_network(others);
+    const IntervalRule one = calibrate_intervals(over_networks);
     for (const Residual& r : points) {
-        to.bounded.push_back({r.fold, rule.around(r.predicted_pct), r.published_pct});
-        to.equally_wide.push_back({r.fold, rule.equally_wide(r.predicted_pct), r.published_pct});
+        if (!counts(r)) continue;
+        to.by_network.push_back(
+            {r.fold, rules[r.between].around(r.predicted_pct), r.published_pct});
+        to.equally_wide.push_back({r.fold, one.equally_wide(r.predicted_pct), r.published_pct});
     }
-    return rule;
+    return rules;
 }
 
 }  // namespace
@@ -230,7 +242,7 @@ InForce fit_in_force(const std::vector<Case>& cases, std::string Case::* fold) {
         for (std::size_t a = 0; a < folds.count(); ++a)
             append(left_out[f], folds.residuals(a, folds.without(a, a, firmness_choices[f])));
     const std::size_t best = least(left_out);
-    return {firmness_choices[best], calibrate_intervals(left_out[best])};
+    return {firmness_choices[best], calibrate_by_network(left_out[best])};
 }
 
 }  // namespace gx::tools::predict

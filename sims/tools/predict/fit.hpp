@@ -42,7 +42,7 @@ public:
     /// The constants fitted on the cases for which `used` is true; all cases where it is empty.
     [[nodiscard]] Calibration fit(double firmness, const std::vector<bool>& used = {});
 
-    /// Counting points of several machines of a case, predicted under these constants.
+    /// Counting points of a case, predicted under these constants.
     [[nodiscard]] std::vector<Residual> residuals(std::size_t i, const Calibration& k);
     /// Prediction of a case under these constants.
     [[nodiscard]] Prediction predict(std::size_t i, const Calibration& k);
@@ -74,19 +74,20 @@ inline constexpr double firmness_choices[] = {0.5, 1, 2, 4, 8, Fitter::nothing_f
 
 /// Intervals of the points of held-out folds, calibrated on the other folds alone.
 struct HeldOutIntervals {
-    std::vector<JudgedInterval> bounded{};       ///< by the rule
-    std::vector<JudgedInterval> equally_wide{};  ///< without its bound of linear scaling
+    std::vector<JudgedInterval> by_network{};    ///< by the rules
+    std::vector<JudgedInterval> equally_wide{};  ///< by one rule for all, and without its bound of
+                                                 ///< linear scaling
 };
 
 /// The error on folds that nothing was chosen on, and what was chosen without each.
 struct HeldOut {
-    Score score{};                               ///< groups are the folds' names
-    std::map<std::string, double> firmness{};    ///< by fold
-    std::map<std::string, IntervalRule> rule{};  ///< by fold
-    Errors one_error{};                          ///< of the same, where firmness is the greatest
-                                                 ///< within a standard error of the best
-    HeldOutIntervals fitted{};                   ///< around what `score` holds
-    HeldOutIntervals unfitted{};                 ///< around predictions with nothing fitted
+    Score score{};                                ///< groups are the folds' names
+    std::map<std::string, double> firmness{};     ///< by fold
+    std::map<std::string, IntervalRules> rule{};  ///< by fold
+    Errors one_error{};                           ///< of the same, where firmness is the greatest
+                                                  ///< within a standard error of the best
+    HeldOutIntervals fitted{};                    ///< around what `score` holds
+    HeldOutIntervals unfitted{};                  ///< around predictions with nothing fitted
 };
 
 /// Every case predicted by constants fitted without those that share its `fold` (group or source).
@@ -98,7 +99,7 @@ struct HeldOut {
 /// What the constants in force are fitted with, and the intervals around them.
 struct InForce {
     double firmness = 0;
-    IntervalRule rule{};
+    IntervalRules rules{};
 };
 /// The firmness with the least error on folds that are held out one by one, of all cases, and the
 /// intervals calibrated on those predictions. That error is no estimate: firmness was chosen on it.

@@ -109,6 +109,21 @@ bool is_fdr(std::string_view transport, double gbps) {
     return gbps == 56 && !is_omni_path(transport);
 }
 
+bool uses_sockets(const Profile& profile) {
+    const std::string_view name = profile.name.view();
+    return has(name, "tcp") || has(name, "grpc");
+}
+
+/// Connections of NCCL between two machines, one for each ring: over NVLink there are eight or more,
+/// where GPUs share a PCIe two.
+int tcp_flows(const Inside& inside) { return inside.link == Inside::Link::pcie ? 2 : 8; }
+
+/// Whether gradients are summed by MPI in the host's memory: Horovod without NCCL.
+bool sums_on_host(const Conditions& c) {
+    return states(c.collective, "mpi") &&
+           (states(c.collective, "host memory") || denies(c.collective, "nccl"));
+}
+
 /// The network's profile, and the share of its goodput that stacks of its time reached.
 void set_network(const Conditions& c, const Calibration& k, const Stack& stack, Hardware& h,
                  std::vector<std::string>& remarks) {
@@ -126,24 +141,32 @@ void set_network(const Conditions& c, const Calibration& k, const Stack& stack, 
     else if (!states(c.transport, "roce")) network = &ib_edr;
     h.share = omni ? k.omni_path_share : rdma ? k.rdma_share : k.tcp_share;
     if (!rdma && gbps <= 10 && stack.ethernet_gbps > 0) gbps = stack.ethernet_gbps, h.share = 1;
-    if (!rdma) gbps = std::min(gbps, k.tcp_cap_gbps);
+    if (!rdma) gbps = std::min(gbps, k.tcp_flow_gbps * tcp_flows(h.inside));
     if (h.inside.link == Inside::Link::pcie)
         gbps = std::min(gbps, h.inside.bus.count < 10e9 ? k.host_path_gbps : k.host_path4_gbps);
+    if (sums_on_host(c)) gbps = std::min(gbps, k.host_mpi_gbps);
     if (servers) h.share = 1;  // grpc_share says what their connections reach
     h.nic = {gbps * 1e9 / 8};
     h.profile = library_of(c.gpu) + *network;
+    h.sockets = uses_sockets(h.profile);
 }
 
 }  // namespace
+
+Between between(const sim::ClusterSpec& cluster) {
+    if (cluster.machines == 1) return Between::links;
+    return uses_sockets(cluster.profile) ? Between::sockets : Between::rdma;
+}
 
 void Hardware::measure(const sim::ClusterSpec& cluster) {
     measured = &cluster;
     profile = cluster.profile;
     machine = std::string(cluster.name.view());
     const MachineSpec& m = cluster.machine;
-    if (m.peer_bandwidth.count > 0) inside.bus = m.peer_bandwidth;
+    if (m.peer_bandwidth.count > 0) inside.bus = m.peer_bandwidth, inside.shared = {};
     nic = cluster.nic_rate() * double(m.nics);
     share = 1;
+    sockets = false;
     trees = false;  // what was measured is the faster of both
 }
 
@@ -159,7 +182,7 @@ sim::ClusterSpec Hardware::spec(int machines, int gpus) const {
         m.nic_line_rate = m.nic_line_rate * nics;
         m.nics = std::min(1, m.nics);
         m.wiring = {};
-        m.peer_bandwidth = inside.bus;
+        m.peer_bandwidth = inside.bus_of(gpus);
         m.gpus = gpus;
         m.gpu = gpu;
         s.machines = machines;
@@ -170,7 +193,7 @@ sim::ClusterSpec Hardware::spec(int machines, int gpus) const {
                   .machines = machines,
                   .goodput = share,
                   .profile = profile};
-    s.machine.peer_bandwidth = inside.bus;
+    s.machine.peer_bandwidth = inside.bus_of(gpus);
     s.machine.host_bandwidth = s.machine.nic_line_rate = nic;
     return s;
 }
@@ -189,6 +212,9 @@ std::string machine_name(const Conditions& c) {
 Hardware hardware_of(const Conditions& c, const Stack& stack, const Calibration& k,
                      std::vector<std::string>& remarks) {
     Hardware h{.inside = inside_of(c, remarks), .gpu = c.gpu};
+    if (c.no_peers && h.inside.link == Inside::Link::pcie)
+        h.inside.shared = {k.host_copies_gbps * 1e9 / 8};
+    if (sums_on_host(c)) h.inside.bus = std::min(h.inside.bus, {k.host_mpi_gbps * 1e9 / 8});
     set_network(c, k, stack, h, remarks);
     h.trees = (c.gpu.has_tensor_cores() || c.gpu.tf32.count > 0) &&
               !states(c.collective, "nccl 2.2", Word::apart);

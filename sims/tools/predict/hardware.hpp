@@ -1,6 +1,8 @@
 // hardware_of: the cluster that conditions describe, as the simulator takes it.
 #pragma once
 
+#include <algorithm>  // max, min
+#include <cstddef>    // size_t
 #include <string>
 #include <vector>
 
@@ -10,11 +12,28 @@
 
 namespace gx::tools::predict {
 
+/// What lies between the GPUs that are added: by it, errors of predictions differ most.
+enum class Between : unsigned char {
+    links,   ///< of one machine
+    rdma,    ///< a network whose cards read the other side's memory, or one that was measured
+    sockets  ///< a network over the kernel's TCP, whose share that clusters reach differs widely
+};
+inline constexpr std::size_t kinds_between = 3;
+[[nodiscard]] Between between(const sim::ClusterSpec& cluster);
+
 /// What joins the GPUs of a machine, and the bus bandwidth that an all-reduce has of it.
 struct Inside {
     enum class Link : unsigned char { pcie, nvlink, nvswitch };
     Link link = Link::pcie;
     BytesPerSecond bus{};
+    BytesPerSecond
+        shared{};  ///< of the host's memory, by all GPUs together; 0: peers copy directly
+
+    /// Of an all-reduce over `gpus` of the machine.
+    [[nodiscard]] BytesPerSecond bus_of(int gpus) const {
+        if (shared.count == 0) return bus;
+        return std::min(bus, BytesPerSecond{shared.count / std::max(1, gpus)});
+    }
 };
 
 /// A machine and network by name, and the spec of `machines` of them with `gpus` each.
@@ -24,7 +43,8 @@ struct Hardware {
     BytesPerSecond nic{};  ///< line rate of a machine's NICs together, as far as GPUs reach it
     double share = 1;      ///< of the goodput
     sim::Profile profile{};
-    bool trees = true;  ///< NCCL 2.4 and newer
+    bool trees = true;     ///< NCCL 2.4 and newer
+    bool sockets = false;  ///< the network is used over the kernel's TCP
     sim::GpuSpec gpu{};
     const sim::ClusterSpec* measured = nullptr;  ///< whose machine and network spec() has
 
@@ -32,6 +52,10 @@ struct Hardware {
     /// where it is as long as this.
     void measure(const sim::ClusterSpec& cluster);
 
+    [[nodiscard]] Between between(int machines) const {
+        if (machines == 1) return Between::links;
+        return sockets ? Between::sockets : Between::rdma;
+    }
     /// Errors: gx::Error for more GPUs than a measured machine with wiring has.
     [[nodiscard]] sim::ClusterSpec spec(int machines, int gpus) const;
 };

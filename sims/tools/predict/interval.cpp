@@ -88,12 +88,26 @@ IntervalQuality quality_of(const std::vector<JudgedInterval>& rows) {
     return q;
 }
 
-const IntervalRule& interval_in_force() {
-    static const IntervalRule rule = [] {
+IntervalRules calibrate_by_network(const std::vector<Residual>& residuals) {
+    IntervalRules rules;
+    for (std::size_t k = 0; k < kinds_between; ++k) {
+        std::vector<Residual> own;
+        for (const Residual& r : residuals)
+            if (static_cast<std::size_t>(r.between) == k) own.push_back(r);
+        rules.of[k] = calibrate_intervals(own.size() < fewest_residuals ? residuals : own);
+    }
+    return rules;
+}
+
+const IntervalRules& intervals_in_force() {
+    static const IntervalRules rules = [] {
         const Json file = parse_json(data::stacks, "stacks.json");
-        return IntervalRule{file.at("intervals").at("half_pct").get<double>()};
+        const Json& half = file.at("intervals").at("half_pct");
+        return IntervalRules{{{{half.at("links").get<double>()},
+                               {half.at("rdma").get<double>()},
+                               {half.at("sockets").get<double>()}}}};
     }();
-    return rule;
+    return rules;
 }
 
 void set_interval(PredictedPoint& p, const Interval& i) {

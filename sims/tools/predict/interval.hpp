@@ -1,10 +1,11 @@
 // IntervalRule: 80 % intervals of predicted efficiency, calibrated on publications left out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
-#include <tools/predict/case_model.hpp>  // PredictedPoint
+#include <tools/predict/case_model.hpp>  // PredictedPoint, Between
 
 namespace gx::tools::predict {
 
@@ -41,6 +42,7 @@ struct IntervalRule {
 struct Residual {
     std::size_t fold = 0;  ///< its publication's number
     double predicted_pct = 0, published_pct = 0;
+    Between between = Between::rdma;
     [[nodiscard]] double error() const { return predicted_pct - published_pct; }
 };
 
@@ -57,8 +59,22 @@ struct Residual {
 ///         inference for regression", section 2.2.
 [[nodiscard]] IntervalRule calibrate_intervals(const std::vector<Residual>& residuals);
 
-/// The rule in force, of data/stacks.json.
-[[nodiscard]] const IntervalRule& interval_in_force();
+/// A rule for each of what may lie between GPUs.
+struct IntervalRules {
+    std::array<IntervalRule, kinds_between> of{};
+    [[nodiscard]] const IntervalRule& operator[](Between b) const {
+        return of[static_cast<std::size_t>(b)];
+    }
+};
+/// Each calibrated on its own residuals; on all of them where it has fewer than `fewest`.
+/// Errors: no residuals break the contract.
+/// Source: conformal prediction by classes ("Mondrian"): Vovk, Gammerman, Shafer 2005,
+///         "Algorithmic Learning in a Random World", section 4.5.
+[[nodiscard]] IntervalRules calibrate_by_network(const std::vector<Residual>& residuals);
+inline constexpr std::size_t fewest_residuals = 10;
+
+/// The rules in force, of data/stacks.json.
+[[nodiscard]] const IntervalRules& intervals_in_force();
 
 /// Intervals beside published values: how many hold them, how wide they are.
 struct IntervalQuality {

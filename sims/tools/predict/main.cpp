@@ -7,10 +7,11 @@
 //     gx_predict --score FILE --fit          find the constants of data/stacks.json again
 //     gx_predict --cases FILE --machine network.json     on links and a network that were measured
 //     gx_predict --trace FILE                a step of PyTorch's profiler, as a case's base point
-#include <cstdio>    // stderr
-#include <optional>  // networks
-#include <string>    // names
-#include <vector>    // cases
+#include <algorithm>  // all_of
+#include <cstdio>     // stderr
+#include <optional>   // networks
+#include <string>     // names
+#include <vector>     // cases
 
 #include <CLI/CLI.hpp>   // command line
 #include <fmt/format.h>  // print, join
@@ -35,14 +36,14 @@ using namespace gx::tools;
 using gx::printable;
 
 struct Asked {
-    std::string cases{}, out{}, score{}, json{}, html{}, hold_out{}, trace{}, machine{};
-    std::vector<std::string> nccl_tests{};
+    std::string cases{}, out{}, json{}, html{}, hold_out{}, trace{}, machine{};
+    std::vector<std::string> score{}, nccl_tests{};
     bool all = false, fit = false;
 };
 
 /// One line on standard error for a case that cannot be predicted or scored.
-void report(const std::string& file, const Prediction& p) {
-    gx::print_error("gx_predict: {}: case '{}': {}\n", printable(file), printable(p.id),
+void report(const Prediction& p) {
+    gx::print_error("gx_predict: {}: case '{}': {}\n", printable(p.file), printable(p.id),
                     printable(p.error));
 }
 
@@ -90,7 +91,7 @@ int predict_cases(const Asked& a) {
     for (const Case& c : read_cases(gx::read_input("--cases", a.cases), a.cases)) {
         const Prediction p = predict(c);
         if (c.error.empty() && !c.asks()) ++unasked;
-        else if (!p.error.empty()) report(a.cases, p), ++refused;
+        else if (!p.error.empty()) report(p), ++refused;
         else if (!p.assumed.empty() && ++assuming <= told_assumptions)
             gx::print_error("gx_predict: {}: case '{}': {}\n", printable(a.cases), printable(p.id),
                             printable(fmt::format("{}", fmt::join(p.assumed, "; "))));
@@ -110,6 +111,15 @@ void print(const char* name, const Errors& e) {
                e.formula_mae(), e.perfect_mae());
 }
 
+void print(const char* name, const IntervalQuality& q) {
+    fmt::print("{:<44} {:>4} {:>8.1f} % {:>5.1f} to {:>5.1f} % {:>9.2f} {:>9.2f}\n", name, q.points,
+               100 * q.covered, 100 * q.least, 100 * q.most, q.score, q.median_width);
+}
+void print_header(const char* intervals) {
+    fmt::print("{}\n{:<44} {:>4} {:>10} {:>16} {:>9} {:>9}\n", intervals, "", "n", "covered",
+               "95 % bootstrap", "score", "width");
+}
+
 void print_points(const Score& s, bool all) {
     fmt::print("{:<30} {:<29} {:>5} {:>9} {:>9} {:>7}\n", "case", "stack", "GPUs", "published",
                "predicted", "error");
@@ -124,9 +134,9 @@ void print_tables(const Score& s, const Score& unfitted) {
         "\nmean absolute error of efficiency, percentage points\n{:<62} {:>4} {:>7} {:>9} "
         "{:>9}\n",
         "", "n", "gx", "formula", "perfect");
-    print("scored calibration points, several machines", s.several_machines);
+    print("scored points, several machines", s.several_machines);
     print("  nothing fitted: every constant at its prior", unfitted.several_machines);
-    print("scored calibration points, one machine", s.one_machine);
+    print("scored points, one machine", s.one_machine);
     print("  nothing fitted", unfitted.one_machine);
     print("all other points, several machines", s.others);
     for (const auto& [name, e] : s.groups) print(printable("  " + name).c_str(), e);
@@ -136,11 +146,26 @@ void print_tables(const Score& s, const Score& unfitted) {
     if (repeated > 0)
         fmt::print("\n{} targets repeat a measurement of an earlier case and are not counted\n",
                    repeated);
-    fmt::print(
-        "The model's structure, the priors and the constants set by hand were written with "
-        "these results\nin sight: no row is the error on unseen results.\n");
+    if (const IntervalQuality q = intervals_of(s); q.points > 0) {
+        print_header("\n80 % intervals in force; points of efficiency");
+        print("around the scored points, several machines", q);
+    }
+    const bool unseen = std::ranges::all_of(
+        s.points, [](const ScoredPoint& p) { return p.held_out || !p.counts(); });
+    fmt::print("{}", unseen ? "No constant was fitted on these results: their split is held_out.\n"
+                            : "The model's structure, the priors and the constants set by hand "
+                              "were written with these results\nin sight: no row is the error on "
+                              "unseen results.\n");
 }
 
+Json json_of(const IntervalQuality& q) {
+    return {{"points", q.points},
+            {"covered", q.covered},
+            {"covered_least", q.least},
+            {"covered_most", q.most},
+            {"mean_interval_score", q.score},
+            {"median_width_pct", q.median_width}};
+}
 Json json_of(const Errors& e) {
     return {{"points", e.points},
             {"mae", e.mae()},
@@ -153,6 +178,7 @@ Json json_of(const Score& s, const Score& unfitted) {
              {"others_several_machines", json_of(s.others)},
              {"nothing_fitted_several_machines", json_of(unfitted.several_machines)},
              {"nothing_fitted_one_machine", json_of(unfitted.one_machine)},
+             {"intervals_80_in_force", json_of(intervals_of(s))},
              {"groups", Json::object()},
              {"points", Json::array()}};
     for (const auto& [name, e] : s.groups) out["groups"][name] = json_of(e);
@@ -178,47 +204,31 @@ void print_constants(Calibration found) {
     }
 }
 
-void print(const char* name, const IntervalQuality& q) {
-    fmt::print("{:<44} {:>4} {:>8.1f} % {:>5.1f} to {:>5.1f} % {:>9.2f} {:>9.2f}\n", name, q.points,
-               100 * q.covered, 100 * q.least, 100 * q.most, q.score, q.median_width);
-}
-
 void print_intervals(const HeldOut& h) {
-    fmt::print(
-        "\n80 % intervals, each fold's calibrated on the others; points of efficiency\n"
-        "{:<44} {:>4} {:>10} {:>16} {:>9} {:>9}\n",
-        "", "n", "covered", "95 % bootstrap", "score", "width");
-    print("bounded by linear scaling", quality_of(h.fitted.bounded));
-    print("  nothing fitted", quality_of(h.unfitted.bounded));
+    print_header("\n80 % intervals, each fold's calibrated on the others; points of efficiency");
+    print("by network, bounded by linear scaling", quality_of(h.fitted.by_network));
+    print("  nothing fitted", quality_of(h.unfitted.by_network));
     print("equally wide", quality_of(h.fitted.equally_wide));
     print("  nothing fitted", quality_of(h.unfitted.equally_wide));
     fmt::print("score: the mean interval score, less is better; width: the median\n");
 }
 
-Json json_of(const IntervalQuality& q) {
-    return {{"points", q.points},
-            {"covered", q.covered},
-            {"covered_least", q.least},
-            {"covered_most", q.most},
-            {"mean_interval_score", q.score},
-            {"median_width_pct", q.median_width}};
-}
-
 /// The table of errors follows that of folds; --json holds both.
 Score print_held_out(const std::vector<Case>& cases, std::string Case::* fold, Json& intervals) {
     const HeldOut h = hold_out(cases, fold);
-    fmt::print("{:<62} {:>8} {:>17}\n", "held out; chosen without it:", "firmness",
-               "half an interval");
+    fmt::print("{:<62} {:>8} {:>10} {:>10}\n", "held out; chosen without it:", "firmness",
+               "half, RDMA", "sockets");
     for (const auto& [name, firmness] : h.firmness)
-        fmt::print("{:<62} {:>8} {:>17.2f}\n", printable(name), firmness, h.rule.at(name).half);
+        fmt::print("{:<62} {:>8} {:>10.2f} {:>10.2f}\n", printable(name), firmness,
+                   h.rule.at(name)[Between::rdma].half, h.rule.at(name)[Between::sockets].half);
     fmt::print(
         "mean absolute error {:.2f}; {:.2f} where firmness is the greatest within a standard error "
         "of the best\n",
         h.score.several_machines.mae(), h.one_error.mae());
     print_intervals(h);
     fmt::print("\n");
-    intervals = {{"bounded", json_of(quality_of(h.fitted.bounded))},
-                 {"bounded_nothing_fitted", json_of(quality_of(h.unfitted.bounded))},
+    intervals = {{"by_network", json_of(quality_of(h.fitted.by_network))},
+                 {"by_network_nothing_fitted", json_of(quality_of(h.unfitted.by_network))},
                  {"equally_wide", json_of(quality_of(h.fitted.equally_wide))},
                  {"equally_wide_nothing_fitted", json_of(quality_of(h.unfitted.equally_wide))}};
     return h.score;
@@ -231,18 +241,25 @@ Score score_of(const Asked& a, const std::vector<Case>& cases, Json& intervals) 
     const InForce by = fit_in_force(cases, &Case::source);
     const Calibration found = Fitter(fitted_cases(cases)).fit(by.firmness);
     fmt::print("firmness of the priors, chosen by leaving out each source: {}\n", by.firmness);
-    fmt::print("80 % intervals: {:.3f} points either side; in force {:.3f}\n", by.rule.half,
-               interval_in_force().half);
+    for (const auto& [name, b] :
+         {std::pair{"inside a machine", Between::links}, std::pair{"over RDMA", Between::rdma},
+          std::pair{"over sockets", Between::sockets}})
+        fmt::print("80 % intervals {}: {:.2f} points either side; in force {:.2f}\n", name,
+                   by.rules[b].half, intervals_in_force()[b].half);
     print_constants(found);
     return score(cases, found);
 }
 
 int score_cases(const Asked& a) {
-    gx::expect_outputs({{"--json", a.json}, {"--html", a.html}}, {{"--score", a.score}});
-    const std::vector<Case> cases = read_cases(gx::read_input("--score", a.score), a.score);
+    for (const std::string& file : a.score)
+        gx::expect_outputs({{"--json", a.json}, {"--html", a.html}}, {{"--score", file}});
+    std::vector<Case> cases;
+    for (const std::string& file : a.score)
+        for (Case& c : read_cases(gx::read_input("--score", file), file))
+            cases.push_back(std::move(c));
     const Score unfitted = score(cases, priors());
     if (unfitted.points.empty() && unfitted.failed.empty())
-        throw gx::Error("'" + a.score +
+        throw gx::Error("'" + fmt::format("{}", fmt::join(a.score, "', '")) +
                         "' has no published value to compare with: a point of a "
                         "case needs 'role' \"target\" and a 'value'");
     Json intervals;
@@ -255,7 +272,7 @@ int score_cases(const Asked& a) {
         gx::write_file(a.json, text_of(all) + "\n");
     }
     if (!a.html.empty()) gx::write_file(a.html, scatter(s));
-    for (const Prediction& p : s.failed) report(a.score, p);
+    for (const Prediction& p : s.failed) report(p);
     return s.failed.empty() ? 0 : 2;
 }
 
@@ -314,7 +331,7 @@ int main(int argc, char** argv) {
     app.add_option("--nccl-tests", a.nccl_tests,
                    "output of all_reduce_perf on that --machine, in place of its rates; repeatable")
         ->needs(machine);
-    auto* score = app.add_option("--score", a.score, "JSON file of cases with published values")
+    auto* score = app.add_option("--score", a.score, "JSON files of cases with published values")
                       ->excludes(cases);
     app.add_option("--json", a.json,
                    "where predictions, a score or the parts of a traced step go, as JSON");

@@ -4,7 +4,7 @@
 #include <cmath>      // round
 
 #include <gx/core/error.hpp>           // Error
-#include <tools/predict/interval.hpp>  // interval_in_force
+#include <tools/predict/interval.hpp>  // intervals_in_force
 
 namespace gx::tools::predict {
 
@@ -18,7 +18,7 @@ Interval reaching(const Interval& now, const Interval& around, double share) {
 }  // namespace
 
 Prediction Predictor::operator()(const Case& c) {
-    Prediction failed{.id = c.id};
+    Prediction failed{.id = c.id, .file = c.file};
     failed.error = c.error;
     if (!c.error.empty()) return failed;
     try {
@@ -26,7 +26,7 @@ Prediction Predictor::operator()(const Case& c) {
         Prediction p = model.run();
         std::vector<Interval> intervals;
         for (const PredictedPoint& q : p.points)
-            intervals.push_back(interval_in_force().around(q.efficiency_pct));
+            intervals.push_back(intervals_in_force()[q.between].around(q.efficiency_pct));
         const std::vector<Interval> around = intervals;
         if (!model.stack(k_).known)
             for (const Scheme as : {Scheme::fused, Scheme::buckets, Scheme::after_backward}) {

@@ -24,19 +24,23 @@ void add(Score& s, const Case& c, const Prediction& p, const std::string& group)
     if (!p.error.empty()) s.failed.push_back(p);
     for (const PredictedPoint& q : p.points) {
         const Point& t = c.points[static_cast<std::size_t>(q.index)];
-        if (!t.refused.empty()) s.failed.push_back({.id = c.id, .error = t.refused});
+        if (!t.refused.empty())
+            s.failed.push_back({.id = c.id, .file = c.file, .error = t.refused});
         if (!t.published && !t.published_efficiency_pct) continue;
         s.points.push_back({.id = c.id,
                             .group = group,
                             .stack = p.stack,
+                            .source = c.source,
                             .gpus = q.gpus,
                             .machines = q.machines,
                             .scored = c.scored,
-                            .calibration = c.split != "reference",
+                            .held_out = c.split == "held_out",
+                            .reference = c.split == "reference",
                             .repeated = !s.measurements.insert(measurement_key(c, t)).second,
                             .published_pct = published_pct(t, q),
                             .predicted_pct = q.efficiency_pct,
-                            .formula_pct = q.formula_pct});
+                            .formula_pct = q.formula_pct,
+                            .interval = {q.low_pct, q.high_pct}});
         const ScoredPoint& row = s.points.back();
         if (row.repeated) continue;
         if (row.counts()) {
@@ -45,10 +49,20 @@ void add(Score& s, const Case& c, const Prediction& p, const std::string& group)
             s.stacks[row.stack].add(row);
         } else if (row.machines > 1) {
             s.others.add(row);
-        } else if (row.scored && row.calibration) {
+        } else if (row.scored && !row.reference) {
             s.one_machine.add(row);
         }
     }
+}
+
+IntervalQuality intervals_of(const Score& s) {
+    std::map<std::string, std::size_t> folds;
+    std::vector<JudgedInterval> rows;
+    for (const ScoredPoint& p : s.points)
+        if (p.counts() && p.interval.high > 0)
+            rows.push_back({folds.try_emplace(p.source, folds.size()).first->second, p.interval,
+                            p.published_pct});
+    return quality_of(rows);
 }
 
 Score score(const std::vector<Case>& cases, const Calibration& k) {

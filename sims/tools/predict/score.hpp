@@ -7,20 +7,24 @@
 #include <string>
 #include <vector>
 
-#include <tools/predict/predict.hpp>  // Prediction
+#include <tools/predict/interval.hpp>  // Interval, IntervalQuality
+#include <tools/predict/predict.hpp>   // Prediction
 
 namespace gx::tools::predict {
 
 /// A target with a published value, and what was predicted.
 struct ScoredPoint {
-    std::string id{}, group{}, stack{};
+    std::string id{}, group{}, stack{}, source{};
     int gpus = 0, machines = 1;
-    bool scored = true, calibration = true;
-    bool repeated = false;  ///< a measurement that an earlier case holds as well
+    bool scored = true;
+    bool held_out = false;   ///< of the split "held_out": nothing was fitted on it
+    bool reference = false;  ///< of the split "reference": does not count
+    bool repeated = false;   ///< a measurement that an earlier case holds as well
     double published_pct = 0, predicted_pct = 0, formula_pct = 0;
+    Interval interval{};  ///< of 80 %; empty where none was asked
 
     [[nodiscard]] double error() const { return predicted_pct - published_pct; }
-    [[nodiscard]] bool counts() const { return scored && calibration && machines > 1 && !repeated; }
+    [[nodiscard]] bool counts() const { return scored && !reference && machines > 1 && !repeated; }
 };
 
 /// Mean absolute errors of efficiency, in percentage points.
@@ -43,8 +47,8 @@ struct Errors {
 struct Score {
     std::vector<ScoredPoint> points{};
     std::vector<Prediction> failed{};                  ///< cases with targets and an error
-    Errors several_machines{}, one_machine{};          ///< scored calibration points
-    Errors others{};                                   ///< reference points, several machines
+    Errors several_machines{}, one_machine{};          ///< scored, but reference points
+    Errors others{};                                   ///< all others of several machines
     std::map<std::string, Errors> groups{}, stacks{};  ///< scored, several machines
     std::set<std::string> measurements{};              ///< keys of those that were added
 };
@@ -57,6 +61,9 @@ struct Score {
 
 /// Adds a prediction's points that have a published value, under the name of a group.
 void add(Score& s, const Case& c, const Prediction& p, const std::string& group);
+
+/// The 80 % intervals of the points that count, a fold for each publication.
+[[nodiscard]] IntervalQuality intervals_of(const Score& s);
 
 /// Compares all targets that have a published value.
 [[nodiscard]] Score score(const std::vector<Case>& cases, const Calibration& k = calibrated());

@@ -35,7 +35,7 @@ constexpr std::array<Named<Stack K::*>, 8> stacks{{{"tensorflow", &K::tensorflow
                                                    {"servers", &K::servers},
                                                    {"key_value", &K::key_value}}};
 
-constexpr std::array<Named<double K::*>, 15> constants{{{"pair_loss", &K::pair_loss},
+constexpr std::array<Named<double K::*>, 17> constants{{{"pair_loss", &K::pair_loss},
                                                         {"clipping_mb_ms", &K::clipping_mb_ms},
                                                         {"tcp_share", &K::tcp_share},
                                                         {"omni_path_share", &K::omni_path_share},
@@ -43,10 +43,12 @@ constexpr std::array<Named<double K::*>, 15> constants{{{"pair_loss", &K::pair_l
                                                         {"server_window", &K::server_window},
                                                         {"peer_copy_share", &K::peer_copy_share},
                                                         {"micro_exposed", &K::micro_exposed},
-                                                        {"tcp_cap_gbps", &K::tcp_cap_gbps},
+                                                        {"tcp_flow_gbps", &K::tcp_flow_gbps},
                                                         {"rdma_share", &K::rdma_share},
                                                         {"host_path_gbps", &K::host_path_gbps},
                                                         {"host_path4_gbps", &K::host_path4_gbps},
+                                                        {"host_copies_gbps", &K::host_copies_gbps},
+                                                        {"host_mpi_gbps", &K::host_mpi_gbps},
                                                         {"micro_step_s", &K::micro_step_s},
                                                         {"decoded_images_s", &K::decoded_images_s},
                                                         {"cpu_sum_gbps", &K::cpu_sum_gbps}}};
@@ -54,7 +56,7 @@ constexpr std::array<Named<double K::*>, 15> constants{{{"pair_loss", &K::pair_l
 constexpr std::array<std::string_view, 7> schemes{
     "fused", "buckets", "after_backward", "late", "local_servers", "servers", "key_value"};
 
-/// data/stacks.json: the constants in force and those of them that are fitted.
+/// data/stacks.json: the constants in force and those of them that a fit may move.
 struct Data {
     Calibration in_force{};
     std::vector<Knob> knobs{};
@@ -81,22 +83,23 @@ const Data& data_of_stacks() {
         for (const auto& [name, stack] : stacks) {
             const Json& row = file.at("stacks").at(std::string(name));
             Stack& s = d.in_force.*stack = read_stack(row);
-            if (!row.contains("fitted")) continue;
+            const Json at_priors = row.value("costs", Json::array());
             for (const auto& [cost, member] : costs) {
-                const auto fitted = row.at("fitted").find(std::string(cost));
-                if (fitted == row.at("fitted").end()) continue;
-                s.*member = fitted->get<double>();
+                if (std::ranges::find(at_priors, cost) == at_priors.end()) continue;
                 const Json& prior = file.at("costs").at(std::string(cost));
-                d.knobs.push_back({std::string(cost), prior.at("expected").get<double>(),
-                                   prior.at("spread").get<double>(), stack, member, nullptr});
+                s.*member = prior.at("expected").get<double>();
+                d.knobs.push_back({std::string(cost), s.*member, prior.at("spread").get<double>(),
+                                   stack, member, nullptr});
             }
         }
         for (const auto& [name, member] : constants) {
             const Json& row = file.at("constants").at(std::string(name));
-            d.in_force.*member = row.at("value").get<double>();
-            if (row.contains("expected"))
-                d.knobs.push_back({std::string(name), row.at("expected").get<double>(),
-                                   row.at("spread").get<double>(), nullptr, nullptr, member});
+            const bool prior = row.contains("expected");
+            const double value = row.at(prior ? "expected" : "value").get<double>();
+            d.in_force.*member = value;
+            if (prior)
+                d.knobs.push_back({std::string(name), value, row.at("spread").get<double>(),
+                                   nullptr, nullptr, member});
         }
         return d;
     }();

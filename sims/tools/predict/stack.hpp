@@ -45,21 +45,23 @@ struct Stack {
     bool known = true;         ///< false: no source says how this framework exchanges gradients
 };
 
-/// All constants of the model: those fitted on published results, and those read in a source.
+/// All constants of the model: those with a prior, which a fit on published results may move, and
+/// those read in a source.
 /// None is of one case. data/stacks.json says what each means and where it is from.
 struct Calibration {
     Stack tensorflow{}, mxnet{}, pytorch{}, oneflow{}, chainer{}, local_servers{}, servers{},
         key_value{};
     double pair_loss = 0, clipping_mb_ms = 0, tcp_share = 0, omni_path_share = 0, grpc_share = 0,
-           server_window = 0, peer_copy_share = 0, micro_exposed = 0, tcp_cap_gbps = 0,
-           rdma_share = 0, host_path_gbps = 0, host_path4_gbps = 0, micro_step_s = 0,
-           decoded_images_s = 0, cpu_sum_gbps = 0;
+           server_window = 0, peer_copy_share = 0, micro_exposed = 0, tcp_flow_gbps = 0,
+           rdma_share = 0, host_path_gbps = 0, host_path4_gbps = 0, host_copies_gbps = 0,
+           host_mpi_gbps = 0, micro_step_s = 0, decoded_images_s = 0, cpu_sum_gbps = 0;
 };
 
-/// The constants in force, of data/stacks.json.
+/// The constants in force, of data/stacks.json: those with a prior are at it, since no fit predicts
+/// publications that are left out of it better.
 [[nodiscard]] const Calibration& calibrated();
 
-/// A constant that is fitted: a cost of a stack, or a member of Calibration itself.
+/// A constant that a fit may move: a cost of a stack, or a member of Calibration itself.
 struct Knob {
     std::string name{};
     double expected = 0;                   ///< its prior: before any result is seen
@@ -71,7 +73,7 @@ struct Knob {
     [[nodiscard]] double& in(Calibration& k) const { return stack ? k.*stack.*cost : k.*own; }
 };
 
-/// Every constant that is fitted, in the order of data/stacks.json. Those of a stack with no scored
+/// Every constant that a fit may move, in the order of data/stacks.json. Those of a stack with no scored
 /// result of several machines (ChainerMN's), and those read in a source, are not among them.
 [[nodiscard]] const std::vector<Knob>& knobs();
 
@@ -83,7 +85,7 @@ struct Knob {
 /// and is not `known`.
 [[nodiscard]] Stack find_stack(const Conditions& c, const Calibration& k);
 
-/// Stacks in force whose gradients go by rings or trees and whose costs are fitted, as
+/// Stacks in force whose gradients go by rings or trees and that have costs, as
 /// "pytorch-ddp"; "none" has no costs.
 /// Errors: gx::Error with the nearest name.
 [[nodiscard]] Stack stack_named(std::string_view name);

@@ -50,8 +50,8 @@ double StepModel::compute_in(Group g, double total_ms, double batch) {
 double StepModel::wire_ms(Group g) const {
     if (g.ranks() < 2) return 0;
     const double n = g.ranks();
-    const double rate =
-        (g.machines > 1 ? std::min(h_.inside.bus.count, h_.nic.count) : h_.inside.bus.count);
+    const double bus = h_.inside.bus_of(g.gpus).count;
+    const double rate = g.machines > 1 ? std::min(bus, h_.nic.count) : bus;
     return 2 * (n - 1) / n * mb_ * 1e9 / rate;
 }
 

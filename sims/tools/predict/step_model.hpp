@@ -32,6 +32,8 @@ public:
     [[nodiscard]] double hooks_ms() const { return 0.5 * host_ * stack_.step_ms; }
     /// The bytes of a ring at line rate: no step that reduces is shorter.
     [[nodiscard]] double wire_ms(Group g) const;
+    /// What lies between the GPUs of a group.
+    [[nodiscard]] Between between(Group g) const { return h_.between(g.machines); }
     /// "ring" or "tree", as the last all-reduce went; empty: none did.
     [[nodiscard]] const std::string& algorithm() const { return algorithm_; }
 

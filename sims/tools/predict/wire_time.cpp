@@ -34,8 +34,9 @@ LinkClass link_of(const Hardware& h) {
 /// All of a machine and network that the time of a transfer depends on. Measured clusters of one
 /// name are one cluster, but for these rates.
 std::string network_of(const Hardware& h) {
-    std::string key = fmt::format("{} {} {} {} {}", static_cast<int>(h.inside.link),
-                                  h.inside.bus.count, h.nic.count, h.share, h.profile.name.view());
+    std::string key =
+        fmt::format("{} {} {} {} {} {}", static_cast<int>(h.inside.link), h.inside.bus.count,
+                    h.inside.shared.count, h.nic.count, h.share, h.profile.name.view());
     if (const ClusterSpec* const c = h.measured)
         key += fmt::format(" {} {} {} {} {}", c->name.view(), c->latency.count(), c->flow_cap.count,
                            c->machine.peer_latency.count(), c->machine.peer_flow_cap.count);
@@ -178,7 +179,7 @@ Line WireTime::tree(const Hardware& h, Group g) {
     if (const auto at = lines_.find(key); at != lines_.end()) return at->second;
     return lines_[key] = line_through([&](double mb) {
                const ClusterSpec spec = h.spec(g.machines, g.gpus);
-               const BytesPerSecond bus = std::min(h.inside.bus, spec.nic_rate());
+               const BytesPerSecond bus = std::min(h.inside.bus_of(g.gpus), spec.nic_rate());
                return seconds(nccl_all_reduce_time(h.profile, {.machines = g.machines,
                                                                .ranks_per_machine = g.gpus,
                                                                .bytes = bytes(mb),

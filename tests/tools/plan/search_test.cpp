@@ -24,7 +24,7 @@
 #include <support/files.hpp>                   // error_of, holds
 #include <tools/plan/inputs.hpp>               // read_step
 #include <tools/plan/page.hpp>                 // page
-#include <tools/predict/interval.hpp>          // interval_in_force
+#include <tools/predict/interval.hpp>          // intervals_in_force
 
 namespace {
 
@@ -332,7 +332,9 @@ TEST(Intervals, HoldTheStepAndGrowWithWhatIsUncertain) {
                  low = 100 * 100 / ms(all[2].step_80->high),
                  high = 100 * 100 / ms(all[2].step_80->low);
     EXPECT_NEAR(high - efficiency, efficiency - low, 1e-3);
-    EXPECT_NEAR(efficiency - low, gx::tools::predict::interval_in_force().half, 1e-3);
+    const auto network = gx::tools::predict::between(s.clusters[1]);
+    const double half = gx::tools::predict::intervals_in_force()[network].half;
+    EXPECT_NEAR(efficiency - low, half, 1e-3);
 }
 
 // ---- Costs of a framework ---------------------------------------------------------------

@@ -77,9 +77,36 @@ TEST(Fit, CasesThatAreLeftOutChangeNothing) {
 }
 
 // ---- What was published -------------------------------------------------------------
-TEST(Fit, TheConstantsInForceAreThoseThatAreFound) {
-    Calibration found = Fitter(fitted_cases(published())).fit(2), held = calibrated();
-    for (const Knob& n : knobs()) EXPECT_NEAR(n.in(found), n.in(held), 0.1 * n.spread) << n.name;
+TEST(Fit, TheConstantsInForceAreThePriors) {
+    Calibration prior = priors(), held = calibrated();
+    for (const Knob& n : knobs()) {
+        EXPECT_EQ(n.in(held), n.expected) << n.name;
+        EXPECT_EQ(n.in(prior), n.expected) << n.name;
+    }
+}
+/// A fit brings its own cases nearer, which is not what it is judged by.
+TEST(Fit, FindsConstantsThatFitItsOwnCasesBetter) {
+    const Calibration found = Fitter(fitted_cases(published())).fit(2);
+    EXPECT_LT(score(published(), found).several_machines.mae(), 3.0);
+    EXPECT_GT(score(published()).several_machines.mae(), 3.5);
+}
+TEST(Fit, LeavesOutWhatIsHeldOutOrReference) {
+    std::vector<Case> cases;
+    for (const Case& c : published())
+        if (c.scored && c.calibrates() && c.asks()) cases.push_back(c);
+    const std::size_t all = fitted_cases(cases).size();
+    ASSERT_GT(all, 4u);
+    cases[0].split = "held_out";
+    cases[1].split = "reference";
+    cases[2].scored = false;
+    EXPECT_EQ(fitted_cases(cases).size(), all - 3);
+    const Score s = score(cases);
+    for (const ScoredPoint& p : s.points) {
+        const bool held_out = p.id == cases[0].id;
+        const bool no = p.id == cases[1].id || p.id == cases[2].id || p.machines == 1 || p.repeated;
+        EXPECT_EQ(p.held_out, held_out) << p.id;
+        EXPECT_EQ(p.counts(), !no) << p.id << ": what nothing was fitted on counts";
+    }
 }
 /// Three groups of the file, each predicted by constants and a firmness that the others give.
 TEST(HoldOut, GroupsAreNearerThanAFormula) {
@@ -115,13 +142,14 @@ TEST(HoldOut, AFoldChoosesNothingOfItsOwn) {
                 if (x.group != name) continue;
                 EXPECT_EQ(x.predicted_pct, y.predicted_pct);
             }
-            const IntervalRule &a = before.rule.at(name), &b = after.rule.at(name);
-            EXPECT_EQ(a.half, b.half);
+            const IntervalRules &a = before.rule.at(name), &b = after.rule.at(name);
+            for (std::size_t k = 0; k < kinds_between; ++k) EXPECT_EQ(a.of[k].half, b.of[k].half);
         }
-    ASSERT_EQ(before.fitted.bounded.size(), after.fitted.bounded.size());
+    ASSERT_EQ(before.fitted.by_network.size(), after.fitted.by_network.size());
     for (const auto member : {&HeldOut::fitted, &HeldOut::unfitted})
-        for (std::size_t i = 0; i < before.fitted.bounded.size(); ++i) {
-            const JudgedInterval &x = (before.*member).bounded[i], &y = (after.*member).bounded[i];
+        for (std::size_t i = 0; i < before.fitted.by_network.size(); ++i) {
+            const JudgedInterval &x = (before.*member).by_network[i],
+                                 &y = (after.*member).by_network[i];
             if (x.fold != 1) continue;  // of D, E, F
             EXPECT_EQ(x.interval.low, y.interval.low);
             EXPECT_EQ(x.interval.high, y.interval.high);
@@ -178,6 +206,20 @@ TEST(Interval, EndsAPointAboveLinearScaling) {
     EXPECT_DOUBLE_EQ(rule.equally_wide(97).high, 104);
     EXPECT_DOUBLE_EQ(rule.around(104).high, 105) << "a prediction is inside its interval";
 }
+TEST(Interval, EachNetworkHasTheQuantileOfItsOwnErrors) {
+    std::vector<Residual> all;
+    for (std::size_t i = 1; i <= 19; ++i) {  // ceil(0.8 * 20) = 16
+        const double e = static_cast<double>(i);
+        all.push_back({.predicted_pct = 80, .published_pct = 80 - e, .between = Between::rdma});
+        all.push_back(
+            {.predicted_pct = 80, .published_pct = 80 + 3 * e, .between = Between::sockets});
+    }
+    const IntervalRules rules = calibrate_by_network(all);
+    EXPECT_DOUBLE_EQ(rules[Between::rdma].half, 16);
+    EXPECT_DOUBLE_EQ(rules[Between::sockets].half, 48);
+    EXPECT_DOUBLE_EQ(rules[Between::links].half, calibrate_intervals(all).half)
+        << "none of its own";
+}
 TEST(Interval, BoundsOfATimeAreThoseOfTheRateTurned) {
     PredictedPoint rate{.value = 1000, .unit = "img/s", .efficiency_pct = 80};
     set_interval(rate, {60, 100});
@@ -232,6 +274,23 @@ RC_GTEST_PROP(Interval, QuantileHoldsItsShareOfItsOwnErrors, ()) {
     double held = 0;
     for (const double e : errors) held += std::abs(e) <= rule.half * (1 + 1e-12);
     RC_ASSERT(held >= interval_coverage * static_cast<double>(errors.size()) - 1e-9);
+}
+/// Two points of one publication and one of another, of which one interval holds its value.
+TEST(Score, JudgesTheIntervalsOfThePointsThatCount) {
+    Score s;
+    const auto add = [&](const char* source, int machines, double published) {
+        s.points.push_back({.source = source,
+                            .machines = machines,
+                            .published_pct = published,
+                            .interval = {70, 90}});
+    };
+    add("a", 2, 80), add("a", 4, 60), add("b", 2, 91);
+    add("b", 1, 80);  // of one machine: does not count
+    const IntervalQuality q = intervals_of(s);
+    EXPECT_EQ(q.points, 3);
+    EXPECT_DOUBLE_EQ(q.covered, 1.0 / 3);
+    EXPECT_DOUBLE_EQ(q.least, 0);   // both draws "b"
+    EXPECT_DOUBLE_EQ(q.most, 0.5);  // both draws "a"
 }
 TEST(Interval, EveryPredictionHasOne) {
     Predictor predict;
