@@ -279,13 +279,20 @@ double CaseModel::epochs() {
     return 90;
 }
 
-/// Rates in tokens: of a batch in sequences, 512 tokens each; else 4,096 tokens a GPU, what
-/// translation and language models on 16 GB are commonly trained with.
+/// Rates in tokens: of a batch in sequences, of stated length, else 512 tokens each, 2,048 of
+/// decoders of billions of parameters; else 4,096 tokens a GPU, what translation and language models
+/// on 16 GB are commonly trained with.
 double CaseModel::tokens_step_ms(double sequences, double gpus, double rate) {
-    const bool stated = c_.states_batch_per_gpu;
-    remark(stated ? "rate in tokens: sequences of 512 assumed"
-                  : "rate in tokens: 4096 a GPU assumed");
-    return (stated ? sequences * 512 : gpus * 4096) / rate * 1e3;
+    if (!c_.states_batch_per_gpu && base_.batch_per_gpu == 0) {
+        remark("rate in tokens: 4096 a GPU assumed");
+        return gpus * 4096 / rate * 1e3;
+    }
+    double length = c_.sequence;
+    if (length == 0) {
+        length = c_.gradient_mb_fp32 > 4000 ? 2048 : 512;
+        remark(fmt::format("rate in tokens: sequences of {} assumed", length));
+    }
+    return sequences * length / rate * 1e3;
 }
 
 double CaseModel::roofline_ms(double batch) {

@@ -457,6 +457,7 @@ constexpr auto known_conditions =
                                      "region",
                                      "rule",
                                      "schedule",
+                                     "sequence_length",
                                      "server_placement",
                                      "software",
                                      "transport",
@@ -476,6 +477,34 @@ void check_names(const Json& c, std::vector<std::string>& remarks) {
                         std::string(near) + "'?");
         remarks.push_back("condition '" + name + "' is not read");
     }
+}
+
+/// The tokens of a sequence that a text states: "sequence 2048", "sequences of 1,024", "seq len
+/// 512", "context length: 4096", "128-token sequences"; 0: none.
+double sequence_in(std::string_view text) {
+    for (const char* name : {"sequence", "seq", "context"})
+        for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
+            const bool inside = at > 0 && 'a' <= text[at - 1] && text[at - 1] <= 'z';
+            if (inside) continue;
+            std::string_view rest = text.substr(at);
+            (void)next_word(rest);
+            std::string_view behind = rest;
+            for (std::string_view word = next_word(behind);
+                 word == "length" || word == "len" || word == "of" || word == "size" ||
+                 word == "is";
+                 word = next_word(behind))
+                rest = behind;
+            rest.remove_prefix(std::min(rest.find_first_not_of(" _=:("), rest.size()));
+            const std::string_view number = rest.substr(0, number_size(rest));
+            if (const auto n = plain_number(number.ends_with('.') || number.ends_with(',')
+                                                ? number.substr(0, number.size() - 1)
+                                                : number))
+                return rest.substr(number.size()).starts_with("k") ? 1024 * *n : *n;
+        }
+    const auto token = text.find("-token");
+    if (token == text.npos) return 0;
+    const auto begin = text.substr(0, token).find_last_not_of("0123456789,") + 1;
+    return plain_number(text.substr(begin, token - begin)).value_or(0);
 }
 
 /// GeForce since 2018: "rtx 3090", "rtx-4090", "rtx2080ti"; not "rtx 6000", "rtx a5000". Their
@@ -543,6 +572,11 @@ Conditions read_conditions(const Json& c) {
     k.accumulates = accumulates(c);
     k.global_batch = first_number(c, "global_batch", global_batch_limits);
     k.bucket_mb = first_number(c, "bucket_mb", bucket_mb_limits);
+    k.sequence = first_number(c, "sequence_length", sequence_limits);
+    for (const char* other : {"model", "batch_per_gpu", "data"})
+        if (k.sequence == 0)
+            if (const double n = sequence_in(low(other)); n > 0)
+                k.sequence = within(sequence_limits, n, field_of(other), text_at(c, other));
     k.epochs = first_number(c, "epochs", epochs_limits);
     k.accumulation_by_nodes = counts(c, "accumulation_steps_by_node_count");
     if (!k.accumulation_by_nodes.is_null() && !k.accumulation_by_nodes.is_object())

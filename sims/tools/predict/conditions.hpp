@@ -26,6 +26,7 @@ struct Conditions {
     bool accumulates = false;  ///< over a constant global batch
     double global_batch = 0;
     double bucket_mb = 0;
+    double sequence = 0;  ///< tokens of a sample
     double epochs = 0;
     bool states_batch_per_gpu = false;
     Json accumulation_by_nodes{}, servers{};

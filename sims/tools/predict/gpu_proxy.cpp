@@ -39,7 +39,8 @@ std::vector<std::string> families_in(std::string_view written) {
 bool states_no_gpu(std::string_view written) {
     const std::string text = lower(written);
     if (text.empty() || text == "gpu" || text == "nvidia gpu" || text == "nvidia gpus") return true;
-    if (!has(text, "not stated") && !has(text, "unknown") && !has(text, "not published"))
+    if (!has(text, "not stated") && !has(text, "unknown") && !has(text, "not published") &&
+        !has(text, "not named"))
         return false;
     return families_in(written).empty() &&
            std::ranges::none_of(gpu_proxies(),

@@ -22,6 +22,7 @@ inline constexpr Limits gbps_limits{1e-3, 1e6};
 inline constexpr Limits gradient_mb_limits{1e-6, 1e7}, millions_limits{1e-6, 2.5e6};
 inline constexpr Limits batch_limits{1e-3, 1e7}, global_batch_limits{1, 1e10};
 inline constexpr Limits bucket_mb_limits{1e-3, 1e6}, epochs_limits{1e-3, 1e6};
+inline constexpr Limits sequence_limits{1, 1e8, true};
 inline constexpr Limits times_limits{1, 1e6, true};  ///< of accumulation
 inline constexpr Limits step_ms_limits{1e-6, 1e9};   ///< that follows from a value
 

@@ -51,6 +51,7 @@ const Rows& rows() {
             m.fusion_mb = row.value("fusion_mb", 0.0);
             m.cycle_ms = row.value("cycle_ms", 0.0);
             m.traffic = row.value("traffic", 1.0);
+            m.modules = row.value("modules", 0.0);
             for (const Json& s : row.at("sources")) m.sources.push_back(source_of(s));
             Condition& c = r.holds.emplace_back();
             c.words = row.at("words").get<std::vector<std::string>>();

@@ -15,7 +15,9 @@ struct Mechanism {
     std::string exchange{};                  ///< what is reduced at once, and beside what
     std::string divide{}, clip{}, update{};  ///< "unknown": not read in the source
     double bucket_mb = 0, fusion_mb = 0, cycle_ms = 0;
-    double traffic = 1;                  ///< of an all-reduce's bytes
+    double traffic = 1;  ///< of an all-reduce's bytes; above 1: parameters are
+                         ///< sharded, and a rank updates its part
+    double modules = 0;  ///< that are reduced one by one, of a network of usual depth
     std::vector<std::string> sources{};  ///< repository@commit path:line, what
 
     /// One sentence of all that is known, with the first source.

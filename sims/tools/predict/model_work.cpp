@@ -34,8 +34,10 @@ const KnownModel* model_named(const std::string& model) {
 }  // namespace
 
 bool is_language_model(const std::string& model) {
-    for (const char* word : {"bert", "gpt", "transformer", "gnmt", "lm", "t5", "lstm", "llama",
-                             "xlnet", "electra", "seq2seq", "nlp", "bloom", "mistral"})
+    for (const char* word :
+         {"bert",    "gpt",   "transformer", "gnmt",    "lm",    "t5",      "lstm",
+          "llama",   "xlnet", "electra",     "seq2seq", "nlp",   "bloom",   "mistral",
+          "mixtral", "mpt",   "qwen",        "falcon",  "gemma", "deepseek"})
         if (has(model, word)) return true;
     return false;
 }

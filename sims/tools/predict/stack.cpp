@@ -173,6 +173,7 @@ Stack find_stack(const Conditions& c, const Calibration& k) {
     Stack s = m->scheme.empty() ? fitted_stack(c, k)
                                 : variant(k.pytorch, m->name, scheme_named(m->scheme));
     s.traffic = m->traffic;
+    s.modules = m->modules;
     if (m->bucket_mb > 0) s.bucket_mb = m->bucket_mb;
     if (m->fusion_mb > 0) s.fusion_mb = m->fusion_mb;
     if (m->cycle_ms > 0) s.cycle_ms = m->cycle_ms;

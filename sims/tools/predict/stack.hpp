@@ -42,6 +42,7 @@ struct Stack {
     double fusion_mb = 64;     ///< of what a cycle of Horovod reduces at once, at most
     double cycle_ms = 5;       ///< of Horovod
     double traffic = 1;        ///< bytes on the wire, of those of an all-reduce
+    double modules = 0;        ///< buckets at most, where each module is one
     bool known = true;         ///< false: no source says how this framework exchanges gradients
 };
 

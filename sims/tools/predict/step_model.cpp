@@ -69,6 +69,7 @@ double StepModel::fed(double total_ms, double images) const {
 
 double StepModel::overhead(Group g, double compute_ms) const {
     double ms = stack_.mb_ms * c_.gradient_mb_fp32 / 100;
+    if (stack_.traffic > 1) ms /= g.ranks();  // of a shard
     if (states(c_.framework, "clipping")) ms += k_.clipping_mb_ms * c_.gradient_mb_fp32 / 100;
     const bool inside = stack_.scheme == Scheme::local_servers ||
                         (stack_.scheme == Scheme::servers && g.machines == 1);
@@ -116,7 +117,10 @@ double StepModel::message_mb() const {
 }
 
 double StepModel::bucket() const {
-    return (c_.bucket_mb > 0 ? c_.bucket_mb : stack_.bucket_mb) * c_.wire_bytes / 4;
+    double mb = c_.bucket_mb > 0 ? c_.bucket_mb : stack_.bucket_mb;
+    if (stack_.modules > 0 && c_.bucket_mb == 0)
+        mb = std::max(mb, stack_.traffic * c_.gradient_mb_fp32 / stack_.modules);
+    return mb * c_.wire_bytes / 4;
 }
 
 /// Before 2020 (V100) accumulation reduced after every micro-batch, under its backward.

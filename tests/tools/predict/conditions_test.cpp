@@ -307,6 +307,21 @@ TEST(Conditions, SayingWhatIsNotThereChangesNothing) {
     EXPECT_THAT(with("intra_node_link", "a wire").assumed,
                 ::testing::Contains("intra_node_link 'a wire' not known: NVLink assumed"));
 }
+TEST(Conditions, TokensOfASequenceAreReadWhereverTheyStand) {
+    const auto of = [](const char* field, const Json& value) {
+        return read_conditions(Json{{"gpu", "V100"}, {field, value}}).sequence;
+    };
+    EXPECT_EQ(of("sequence_length", 2048), 2048);
+    EXPECT_EQ(of("model", "MPT-125M, sequence 2048"), 2048);
+    EXPECT_EQ(of("model", "GPT-2 XL, sequences of 1,024"), 1024);
+    EXPECT_EQ(of("model", "BERT-large (seq len 512)"), 512);
+    EXPECT_EQ(of("model", "Llama 8B, context length: 8k"), 8192);
+    EXPECT_EQ(of("data", "128-token sequences"), 128);
+    for (const char* none : {"seq2seq", "GPT-2", "sequence classification", "BERT, 24 layers"})
+        EXPECT_EQ(of("model", none), 0) << none;
+    EXPECT_THAT(with("sequence_length", 0.5).error,
+                testing::HasSubstr("field 'conditions.sequence_length': '0.5' is out of range"));
+}
 TEST(Conditions, GeForceSince2018CopiesThroughTheHost) {
     const auto no_peers = [](const char* gpu) {
         return read_conditions(Json{{"gpu", gpu}}).no_peers;

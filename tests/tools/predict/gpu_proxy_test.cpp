@@ -35,7 +35,7 @@ TEST(GpuProxy, NamesOfSeveralWordsAreReadWhole) {
     EXPECT_EQ(gpu_or_proxy("RTX 6000 Ada", remarks).name, gx::sim::find_gpu("L40S").name);
     EXPECT_EQ(gpu_or_proxy("DGX-1", remarks).name, gx::sim::v100().name);
     EXPECT_EQ(gpu_or_proxy("DGX-1P", remarks).name, gx::sim::p100().name);
-    for (const char* none : {"not stated", "", "NVIDIA GPUs (model unknown)"}) {
+    for (const char* none : {"not stated", "", "NVIDIA GPUs (model unknown)", "not named, 40 GB"}) {
         remarks.clear();
         EXPECT_EQ(gpu_or_proxy(none, remarks).name, gx::sim::v100().name);
         EXPECT_THAT(remarks, testing::ElementsAre("GPU not stated: V100 assumed")) << none;

@@ -359,6 +359,41 @@ TEST(Predict, MpiInHostMemoryIsSlowerThanNccl) {
     EXPECT_EQ(efficiency("MPI, no NCCL"), efficiency("MPI allreduce in host memory"));
     EXPECT_EQ(efficiency("NCCL, started by MPI"), efficiency("NCCL"));
 }
+// 16 sequences of 2,048 tokens a step at 65,536 tokens/s: 0.5 s. Twice the GPUs, a quarter of it.
+TEST(Predict, TokensAreCountedBySequences) {
+    const auto step = [](const std::string& more) {
+        return predicted(
+            R"("gpu": "A100", "gpus_per_node": 8, "model": "GPT-2", "precision": "bf16",
+                            "framework": "PyTorch DDP", "batch_per_gpu": 2)" +
+                more,
+            R"({"gpus": 8, "role": "base", "value": 65536, "unit": "tokens/s"},
+                            {"gpus": 4, "role": "target"})");
+    };
+    const Prediction stated = step(R"(, "sequence_length": 2048)");
+    EXPECT_NEAR(stated.points.at(0).step_ms, 500, 15);
+    EXPECT_THAT(stated.assumed, testing::Not(testing::Contains(HasSubstr("rate in tokens"))));
+    EXPECT_NEAR(step("").points.at(0).step_ms, 125, 15);
+    EXPECT_THAT(step("").assumed, testing::Contains("rate in tokens: sequences of 512 assumed"));
+    EXPECT_THAT(step(R"(, "params_millions": 7000)").assumed,
+                testing::Contains("rate in tokens: sequences of 2048 assumed"));
+}
+// A 7 B network on 8 to 128 GPUs with NICs of 3,200 Gb/s, 2 s a step: parameters and gradients of a
+// module go under the computation of others, and a rank updates its shard alone.
+TEST(Predict, ShardedNetworksAreReducedByModule) {
+    const auto at = [](const std::string& framework) {
+        return predicted(R"("gpu": "H100-SXM5", "gpus_per_node": 8, "nic_gbps_per_node": 3200,
+                            "transport": "InfiniBand", "model": "decoder", "params_millions": 7000,
+                            "precision": "bf16", "gradient_dtype_on_wire": "bf16",
+                            "batch_per_gpu": 4, "framework": ")" +
+                             framework + "\"",
+                         R"({"gpus": 8, "role": "base", "value": 2, "unit": "s/iteration"},
+                            {"gpus": 128, "role": "target"})")
+            .points.at(0)
+            .efficiency_pct;
+    };
+    EXPECT_GT(at("PyTorch FSDP"), 85);
+    EXPECT_LT(at("PyTorch FSDP"), 101);
+}
 // 8 GPUs take 32 samples twice before they reduce; 16 take 32 once.
 TEST(Predict, PointsThatStateTheirBatchesAccumulateThese) {
     const std::string conditions =
