@@ -134,7 +134,7 @@ void read_options(CLI::App& app, Asked& a) {
     app.add_option("--profile", a.profile,
                    "communication stack, as nccl-2.10+tcp-aws (default: by the machine)");
     app.add_option("--stack", a.stack,
-                   "framework whose fitted costs a step pays: pytorch-ddp, tensorflow-horovod, "
+                   "framework whose costs a step pays: pytorch-ddp, tensorflow-horovod, "
                    "mxnet-horovod, oneflow; none: computation and wire alone")
         ->capture_default_str();
     app.add_option("--kernels", a.kernels,
@@ -433,15 +433,16 @@ std::vector<std::string> assumptions(const tools::predict::Stack& s, const Input
     }
     for (std::string& sentence : std::vector<std::string>{
              fmt::format(
-                 "Assumed: the costs of {}, fitted on published results (--stack none: none).",
+                 "Assumed: the costs of {}, as any framework's are expected (--stack none: none).",
                  s.name),
              fmt::format("Communication that runs beside computation costs {:.0f} % of its time; a "
                          "step of several GPUs pays {:.1f} ms of hooks and {:.1f} ms a 100 MB of "
                          "gradient, of several machines at least {:.1f} ms of waiting, and "
                          "stragglers that deviate by {:.1f} % (V100; others by memory bandwidth).",
                          100 * s.interference, s.step_ms, s.mb_ms, s.machines_ms, 100 * s.jitter),
-             "Intervals are of what many GPUs add to a step of one; published steps of several "
-             "machines, left out, fell into such in 78 % (gx predict --score, --hold-out)."})
+             "Intervals are of what many GPUs add to a step of one, calibrated on publications "
+             "that "
+             "the model had not seen; gx predict --score says what share of results they hold."})
         all.push_back(std::move(sentence));
     return all;
 }

@@ -37,7 +37,7 @@ template <class R>
 }
 
 /// R as a choice. Its step is that of step_time<R>, with kernels that are timed already. Those of R
-/// are not charged: casts and copies are part of a stack's fitted costs, where it has any.
+/// are not charged: casts and copies are part of a stack's costs, where it has any.
 template <class R>
 [[nodiscard]] ReducerChoice reducer_choice(std::string_view wire, sim::Algorithm algorithm) {
     const auto time = [](const sim::StepWork& work, const sim::ClusterSpec& spec, Bytes bucket) {
