@@ -280,8 +280,8 @@ double CaseModel::epochs() {
 }
 
 /// Rates in tokens: of a batch in sequences, of stated length, else 512 tokens each, 2,048 of
-/// decoders of billions of parameters; else 4,096 tokens a GPU, what translation and language models
-/// on 16 GB are commonly trained with.
+/// networks of a billion parameters and more; else 4,096 tokens a GPU, what translation and
+/// language models on 16 GB are commonly trained with.
 double CaseModel::tokens_step_ms(double sequences, double gpus, double rate) {
     if (!c_.states_batch_per_gpu && base_.batch_per_gpu == 0) {
         remark("rate in tokens: 4096 a GPU assumed");

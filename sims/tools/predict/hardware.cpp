@@ -114,8 +114,8 @@ bool uses_sockets(const Profile& profile) {
     return has(name, "tcp") || has(name, "grpc");
 }
 
-/// Connections of NCCL between two machines, one for each ring: over NVLink there are eight or more,
-/// where GPUs share a PCIe two.
+/// Connections of NCCL between two machines, one for each ring: eight or more over NVLink, two
+/// where GPUs share a PCIe.
 int tcp_flows(const Inside& inside) { return inside.link == Inside::Link::pcie ? 2 : 8; }
 
 /// Whether gradients are summed by MPI in the host's memory: Horovod without NCCL.

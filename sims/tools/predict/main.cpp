@@ -306,7 +306,7 @@ int print_trace(const Asked& a) {
 }
 
 constexpr const char* case_help =
-    R"(A file of one case; any condition may be missing, 'assumed' lists what was taken in its place:
+    R"(A file of one case; any condition may be missing, 'assumed' lists what was taken instead:
   [{"id": "mine",
     "conditions": {"gpu": "V100", "gpus_per_node": 8, "nic_gbps_per_node": 25,
                    "model": "ResNet-50", "batch_per_gpu": 128, "precision": "mixed",

@@ -5,7 +5,8 @@
 
 namespace gx::tools::predict {
 
-/// Gb/s that a machine's name or description states, as "p3.16xlarge" or "4 nodes, 25 GbE"; 0: none.
+/// Gb/s that a machine's name or description states, as "p3.16xlarge" or "4 nodes, 25 GbE"; 0: it
+/// states none.
 [[nodiscard]] double machine_gbps(std::string_view written);
 
 /// Gb/s of "8 x InfiniBand HDR 200 Gb/s" (1,600), "25 GbE", "HDR x8", "8 ports of 200 Gb/s",

@@ -74,8 +74,8 @@ struct Knob {
     [[nodiscard]] double& in(Calibration& k) const { return stack ? k.*stack.*cost : k.*own; }
 };
 
-/// Every constant that a fit may move, in the order of data/stacks.json. Those of a stack with no scored
-/// result of several machines (ChainerMN's), and those read in a source, are not among them.
+/// Every constant that a fit may move, in the order of data/stacks.json. Those of a stack with no
+/// scored result of several machines (ChainerMN's), and those read in a source, are not among them.
 [[nodiscard]] const std::vector<Knob>& knobs();
 
 /// The constants in force with every knob at its prior: nothing fitted.
