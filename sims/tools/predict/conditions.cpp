@@ -243,10 +243,15 @@ double gradient_mb_of(const Json& c) {
                      c, "gradient_mb_fp32", gradient_mb_limits);
 }
 
-/// N of "accumulated N times", or 1.
-/// Errors: gx::Error for another text that mentions accumulation.
-double accumulated(const std::string& text) {
-    if (!states(text, "accumulat")) return 1;
+/// N of "accumulated N times", else a number as grad_accumulation, else 1.
+/// Errors: gx::Error for another text that mentions accumulation, and a number that is no count.
+double accumulated(const Json& c) {
+    const std::string text = lower(text_at(c, "batch_per_gpu"));
+    if (!states(text, "accumulat")) {
+        const auto at = c.find("grad_accumulation");
+        if (at == c.end() || !at->is_number()) return 1;
+        return within(times_limits, at->get<double>(), field_of("grad_accumulation"), at->dump());
+    }
     const auto at = text.find("accumulated ");
     if (at != std::string::npos) {
         std::string_view rest = std::string_view(text).substr(at + 12);
@@ -406,6 +411,7 @@ bool accumulates(const Json& c) {
     const auto at = c.find("grad_accumulation");
     if (at == c.end() || at->is_null()) return false;
     if (at->is_boolean()) return at->get<bool>();
+    if (at->is_number()) return false;  // the same in every step: accumulated()
     const std::string text = lower(text_of(*at));
     if (at->is_string())
         for (const auto& [words, value] :
@@ -568,7 +574,7 @@ Conditions read_conditions(const Json& c) {
     k.states_batch_per_gpu = k.batch_per_gpu > 0;
     if (k.batch_per_gpu == 0) k.batch_per_gpu = first_number(c, "batch", batch_limits);
     k.micro_batch = first_number(c, "micro_batch_per_gpu", batch_limits);
-    k.accumulation = accumulated(low("batch_per_gpu"));
+    k.accumulation = accumulated(c);
     k.accumulates = accumulates(c);
     k.global_batch = first_number(c, "global_batch", global_batch_limits);
     k.bucket_mb = first_number(c, "bucket_mb", bucket_mb_limits);

@@ -122,10 +122,15 @@ TEST(Malformed, CountsOfAccumulationAndServersAreCounts) {
     for (const char* text : {"128, accumulated 1,024 times", "128, accumulated 4x",
                              "128, accumulated over 64 steps", "128, not accumulated"})
         EXPECT_EQ(error_with("batch_per_gpu", text), "") << text;
-    for (const Json& x : {Json(4), Json("4 steps"), Json::array({true})})
+    for (const Json& x : {Json("4 steps"), Json::array({true})})
         EXPECT_THAT(error_with("grad_accumulation", x),
                     HasSubstr("'conditions.grad_accumulation': expected true or false, found "));
-    for (const Json& x : {Json(true), Json("false"), Json("none"), Json("no accumulation")})
+    for (const Json& x : {Json(0), Json(-1), Json(1.5)})
+        EXPECT_THAT(
+            error_with("grad_accumulation", x),
+            HasSubstr("'conditions.grad_accumulation': '" + x.dump() + "' is out of range"));
+    for (const Json& x :
+         {Json(1), Json(4), Json(true), Json("false"), Json("none"), Json("no accumulation")})
         EXPECT_EQ(error_with("grad_accumulation", x), "") << x;
     for (const Json& x : {Json("1 server"), Json(true), Json::array({1}), Json{{"16", "two"}}})
         EXPECT_THAT(error_with("parameter_servers", x),

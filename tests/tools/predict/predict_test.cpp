@@ -359,6 +359,20 @@ TEST(Predict, MpiInHostMemoryIsSlowerThanNccl) {
     EXPECT_EQ(efficiency("MPI, no NCCL"), efficiency("MPI allreduce in host memory"));
     EXPECT_EQ(efficiency("NCCL, started by MPI"), efficiency("NCCL"));
 }
+TEST(Predict, ANumberAccumulatesAlikeInEveryStep) {
+    const auto step = [](const char* more) {
+        return predicted(two_p100 + more, one_to_two).points.at(0).step_ms;
+    };
+    EXPECT_EQ(step(R"(, "grad_accumulation": 1)"), step(""));
+    EXPECT_EQ(step(R"(, "grad_accumulation": 4)"),
+              predicted(two_p100.substr(0, two_p100.find("64,")) + "\"64, accumulated 4 times\"" +
+                            two_p100.substr(two_p100.find("64,") + 2),
+                        one_to_two)
+                  .points.at(0)
+                  .step_ms);
+    // 64 of 200 img/s take 320 ms, and one reduction follows them
+    EXPECT_NEAR(step(R"(, "grad_accumulation": 4)") - step(""), 3 * 320, 1);
+}
 // 16 sequences of 2,048 tokens a step at 65,536 tokens/s: 0.5 s. Twice the GPUs, a quarter of it.
 TEST(Predict, TokensAreCountedBySequences) {
     const auto step = [](const std::string& more) {
