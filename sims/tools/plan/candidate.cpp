@@ -47,12 +47,13 @@ Dollars dollars_of(const Candidate& o) {
     return o.on_demand.value_or(Dollars{std::numeric_limits<double>::infinity()});
 }
 
-// Of equal time and price the earlier one wins.
+// Of equal time and price fresh gradients win over stale ones, then the earlier one.
 bool faster_first(const Candidate& a, const Candidate& b) {
     if (a.allowed != b.allowed) return a.allowed;
     if (a.infeasible.empty() != b.infeasible.empty()) return a.infeasible.empty();
     if (a.total != b.total) return a.total < b.total;
-    return dollars_of(a) < dollars_of(b);
+    if (dollars_of(a) != dollars_of(b)) return dollars_of(a) < dollars_of(b);
+    return a.choice.staleness < b.choice.staleness;
 }
 
 void sort_by_speed(std::vector<Candidate>& candidates) { stable_sort(candidates, faster_first); }

@@ -64,7 +64,8 @@ Prediction CaseModel::run() {
         if (t.role == Point::Role::target) p.points.push_back(point(t, model));
     p.why = why(stack, h, model);
     for (const std::string& r : c_.remarks)
-        if (r.ends_with(" assumed") || r.ends_with(" is not read")) p.assumed.push_back(r);
+        if (r.ends_with(" assumed") || r.ends_with(" is not read") || r.starts_with("GPU '"))
+            p.assumed.push_back(r);
     if (find_mechanism(c_.framework, c_.model) == nullptr)
         p.assumed.push_back(c_.framework.empty()
                                 ? "framework not stated: " + stack.name + " assumed"
@@ -158,6 +159,13 @@ void CaseModel::settle_batch() {
     if (c_.batch_per_gpu > 0 || base_.batch_per_gpu > 0 || c_.micro_batch > 0) {
         if (c_.batch_per_gpu == 0)
             c_.batch_per_gpu = base_.batch_per_gpu > 0 ? base_.batch_per_gpu : c_.micro_batch;
+        return;
+    }
+    if (measure_.tokens) {
+        c_.sequence = sequence();
+        c_.batch_per_gpu = std::max(1.0, 4096 / c_.sequence);
+        c_.remarks.push_back(fmt::format("batch not stated: {} tokens a GPU assumed",
+                                         c_.batch_per_gpu * c_.sequence));
         return;
     }
     const bool large = c_.gpu.memory.count >= 16'000'000'000;
@@ -258,7 +266,7 @@ double CaseModel::step_ms_unchecked(const Point& p) {
             if (measure_.relative) break;
             const double parts = measure_.per_gpu ? n : measure_.per_node ? group(p).machines : 1;
             const double rate = v / measure_.seconds * parts;
-            if (measure_.tokens && batch < 1024) return tokens_step_ms(batch * n, n, rate);
+            if (measure_.tokens && batch < 1024) return tokens_step_ms(batch * n, rate);
             return batch * n / rate * 1e3;
         }
         case Measure::Kind::step_time: return v * measure_.seconds * 1e3;
@@ -279,20 +287,17 @@ double CaseModel::epochs() {
     return 90;
 }
 
-/// Rates in tokens: of a batch in sequences, of stated length, else 512 tokens each, 2,048 of
-/// networks of a billion parameters and more; else 4,096 tokens a GPU, what translation and
-/// language models on 16 GB are commonly trained with.
-double CaseModel::tokens_step_ms(double sequences, double gpus, double rate) {
-    if (!c_.states_batch_per_gpu && base_.batch_per_gpu == 0) {
-        remark("rate in tokens: 4096 a GPU assumed");
-        return gpus * 4096 / rate * 1e3;
-    }
-    double length = c_.sequence;
-    if (length == 0) {
-        length = c_.gradient_mb_fp32 > 4000 ? 2048 : 512;
-        remark(fmt::format("rate in tokens: sequences of {} assumed", length));
-    }
-    return sequences * length / rate * 1e3;
+/// Tokens of a sample: as stated, else 512, 2,048 of networks of a billion parameters and more.
+double CaseModel::sequence() const {
+    if (c_.sequence > 0) return c_.sequence;
+    return c_.gradient_mb_fp32 > 4000 ? 2048 : 512;
+}
+
+/// Rates in tokens, of steps of so many sequences.
+double CaseModel::tokens_step_ms(double sequences, double rate) {
+    if (c_.sequence == 0)
+        remark(fmt::format("rate in tokens: sequences of {} assumed", sequence()));
+    return sequences * sequence() / rate * 1e3;
 }
 
 double CaseModel::roofline_ms(double batch) {

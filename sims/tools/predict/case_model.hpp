@@ -72,7 +72,8 @@ private:
     [[nodiscard]] double step_ms(const Point& p);
     [[nodiscard]] double step_ms_unchecked(const Point& p);
     [[nodiscard]] double epochs();
-    [[nodiscard]] double tokens_step_ms(double sequences, double gpus, double rate);
+    [[nodiscard]] double sequence() const;
+    [[nodiscard]] double tokens_step_ms(double sequences, double rate);
     [[nodiscard]] double roofline_ms(double batch);
     [[nodiscard]] double time_ratio(double batch, double base);
     void remark(const std::string& text);

@@ -422,6 +422,9 @@ bool accumulates(const Json& c) {
     throw Error(field_of("grad_accumulation") + "expected true or false, found " + at->dump());
 }
 
+/// Names of the tokens of a sample.
+constexpr std::array sequence_names{"sequence_length", "seq_length", "seq_len", "context_length"};
+
 /// Conditions that are read, and those of published cases that only describe one.
 constexpr auto known_conditions =
     std::to_array<std::string_view>({"accumulation_steps_by_node_count",
@@ -463,6 +466,9 @@ constexpr auto known_conditions =
                                      "region",
                                      "rule",
                                      "schedule",
+                                     "context_length",
+                                     "seq_len",
+                                     "seq_length",
                                      "sequence_length",
                                      "server_placement",
                                      "software",
@@ -559,6 +565,8 @@ Conditions read_conditions(const Json& c) {
     if (!named_precision(precision) && !precision.empty() && !has(precision, "not stated") &&
         !has(precision, "unknown"))
         k.remarks.push_back("precision '" + precision + "' not known: fp32 assumed");
+    if (precision.empty() || states_nothing(precision))
+        k.remarks.push_back("precision not stated: fp32 assumed");
     if (names_two_precisions(precision))
         k.remarks.push_back("precision '" + precision + "' names two: " +
                             (k.precision == sim::Precision::mixed  ? "mixed fp16"
@@ -578,7 +586,8 @@ Conditions read_conditions(const Json& c) {
     k.accumulates = accumulates(c);
     k.global_batch = first_number(c, "global_batch", global_batch_limits);
     k.bucket_mb = first_number(c, "bucket_mb", bucket_mb_limits);
-    k.sequence = first_number(c, "sequence_length", sequence_limits);
+    for (const char* name : sequence_names)
+        if (k.sequence == 0) k.sequence = first_number(c, name, sequence_limits);
     for (const char* other : {"model", "batch_per_gpu", "data"})
         if (k.sequence == 0)
             if (const double n = sequence_in(low(other)); n > 0)

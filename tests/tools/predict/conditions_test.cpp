@@ -245,7 +245,9 @@ TEST(Conditions, APrecisionThatIsNotModelledIsNamed) {
     EXPECT_THAT(assumed("FP8"),
                 ::testing::Contains("precision 'fp8' not modelled: mixed fp16 assumed"));
     EXPECT_THAT(assumed("int4"), ::testing::Contains("precision 'int4' not known: fp32 assumed"));
-    for (const char* known : {"fp32", "TF32", "AMP", "mixed fp16", "bfloat16", "not stated"})
+    for (const char* none : {"", "not stated"})
+        EXPECT_THAT(assumed(none), ::testing::Contains("precision not stated: fp32 assumed"));
+    for (const char* known : {"fp32", "TF32", "AMP", "mixed fp16", "bfloat16"})
         EXPECT_THAT(assumed(known),
                     ::testing::Not(::testing::Contains(::testing::HasSubstr("precision"))));
 }

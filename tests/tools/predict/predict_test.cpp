@@ -388,6 +388,23 @@ TEST(Predict, TokensAreCountedBySequences) {
     EXPECT_THAT(stated.assumed, testing::Not(testing::Contains(HasSubstr("rate in tokens"))));
     EXPECT_NEAR(step("").points.at(0).step_ms, 125, 15);
     EXPECT_THAT(step("").assumed, testing::Contains("rate in tokens: sequences of 512 assumed"));
+    // the same by a global batch; without one a sequence, or 4,096 tokens of shorter ones
+    const auto at = [](const std::string& conditions) {
+        return predicted(R"("gpu": "H100-SXM5", "gpus_per_node": 8, "nic_gbps_per_node": 3200,
+                            "transport": "RDMA", "model": "decoder", "params_millions": 8000,
+                            "precision": "bf16", "framework": "PyTorch FSDP", )" +
+                             conditions,
+                         R"({"gpus": 8, "role": "base", "value": 80000, "unit": "tokens/s"},
+                            {"gpus": 16, "role": "target"})");
+    };
+    const double whole = at(R"("batch_per_gpu": 2, "seq_len": 8192)").points.at(0).step_ms;
+    EXPECT_NEAR(whole, 1e3 * 8 * 2 * 8192 / 80000, 100);
+    EXPECT_EQ(at(R"("global_batch": 16, "sequence_length": 8192)").error, "");
+    EXPECT_NEAR(at(R"("sequence_length": 8192)").points.at(0).step_ms, whole / 2, 0.1 * whole);
+    EXPECT_THAT(at(R"("sequence_length": 8192)").assumed,
+                testing::Contains("batch not stated: 8192 tokens a GPU assumed"));
+    EXPECT_THAT(at(R"("sequence_length": 128)").assumed,
+                testing::Contains("batch not stated: 4096 tokens a GPU assumed"));
     EXPECT_THAT(step(R"(, "params_millions": 7000)").assumed,
                 testing::Contains("rate in tokens: sequences of 2048 assumed"));
 }
