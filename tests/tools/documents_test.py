@@ -1,0 +1,46 @@
+"""README.md has what gx_plan and gx_predict print.
+
+documents_test.py README PLAN PREDICT CASES: the rows of the plan, in order, and the errors of the
+score of CASES over several machines, rounded as README has them.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+readme, plan, predict, cases = map(pathlib.Path, sys.argv[1:])
+text = readme.read_text()
+lines = text.splitlines()
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"{readme}: {what}")
+
+
+printed = subprocess.run(
+    [plan, "--model", "ResNet-50", "--epochs", "90", "--global-batch", "2048"],
+    check=True, capture_output=True, text=True).stdout.splitlines()
+head = next(i for i, line in enumerate(printed) if line.split()[:2] == ["time", "dollars"])
+front = []
+for row in printed[head:]:
+    if " x " not in row and front:
+        break
+    front.append(row)
+expect(len(front) > 3, "gx_plan printed no front")
+expect("    " + front[0] in lines, "the head of the plan is not README's")
+begin = lines.index("    " + front[0])
+for i, row in enumerate(front):
+    expect(lines[begin + i] == "    " + row,
+           f"line {begin + i + 1} is not what gx_plan prints:\n{row}\n{lines[begin + i].strip()}")
+
+with tempfile.TemporaryDirectory() as folder:
+    out = pathlib.Path(folder) / "score.json"
+    subprocess.run([predict, "--score", cases, "--json", out], check=True,
+                   stdout=subprocess.DEVNULL)
+    score = json.loads(out.read_text())["scored_calibration_several_machines"]
+row = (f"| {score['points']} | {score['mae']:.2f} | {score['mae_formula_without_overlap']:.2f} "
+       f"| {score['mae_perfect_scaling']:.2f} |")
+expect(any(line.endswith(row) for line in lines), f"no table has the score: {row}")
+print(f"{len(front)} rows of the plan and the score are README's")
