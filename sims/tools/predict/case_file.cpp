@@ -123,7 +123,8 @@ Case case_of(const Json& value, int place) {
         if (const std::string id = text_at(value, "id"); !id.empty()) c.id = id;
         else throw Error("field 'id' is missing: give each case a name");
         c.group = text_at(value, "group");
-        c.split = text_at(value, "split");
+        c.split = lower(text_at(value, "split"));
+        std::replace(c.split.begin(), c.split.end(), '-', '_');
         c.source = source_of(value);
         c.scored = text_at(value, "scored") != "false";
         const auto conditions = value.find("conditions"), measured = value.find("measured");

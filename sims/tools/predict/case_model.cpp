@@ -231,20 +231,26 @@ double CaseModel::samples_unchecked(const Point& p) const {
     }
     double micro = c_.micro_batch;  // of a step without reduction
     if (micro == 0) micro = p.batch_per_gpu;
+    if (micro == 0) micro = base_.batch_per_gpu;
     if (micro == 0 && c_.states_batch_per_gpu) micro = c_.batch_per_gpu;
     if (c_.accumulation_by_nodes.is_object() && micro > 0) {
         const auto at = c_.accumulation_by_nodes.find(std::to_string(g.machines));
         if (at != c_.accumulation_by_nodes.end() && at->is_number())
             return at->get<double>() * micro;
+        if (c_.global_batch == 0)
+            throw Error(
+                fmt::format("field 'conditions.accumulation_steps_by_node_count': {} nodes "
+                            "are not among them: add them, or give the global_batch",
+                            g.machines));
     }
-    if (c_.global_batch == 0 && (p.batch_per_gpu > 0 || c_.accumulation > 1) && micro > 0)
-        return micro * c_.accumulation;
+    const bool stated = p.batch_per_gpu > 0 || base_.batch_per_gpu > 0 || c_.accumulation > 1;
+    if (c_.global_batch == 0 && stated && micro > 0) return micro * c_.accumulation;
     return global_batch() / gpus_of(p, g);
 }
 
-/// Of all GPUs; where the case states none,
-/// 65,536 sequences of 128 tokens, 32,768 of 512: LAMB's two phases (You et al. 2019). Which
-/// one it is shows in the rate: at 512 a GPU would be below a fifth of its peak.
+/// Of all GPUs. Where the case states none: 65,536 sequences of 128 tokens, 32,768 of 512, LAMB's
+/// two phases (You et al. 2019). Which one it is shows in the rate: at 512 a GPU would be below a
+/// fifth of its peak.
 double CaseModel::global_batch() const {
     if (c_.global_batch > 0) return c_.global_batch;
     const double peak = c_.gpu.peak(c_.precision).count;
@@ -266,7 +272,9 @@ double CaseModel::step_ms_unchecked(const Point& p) {
             if (measure_.relative) break;
             const double parts = measure_.per_gpu ? n : measure_.per_node ? group(p).machines : 1;
             const double rate = v / measure_.seconds * parts;
-            if (measure_.tokens && batch < 1024) return tokens_step_ms(batch * n, rate);
+            // a larger one without a length is in tokens
+            const bool sequences = c_.sequence > 0 || batch / c_.accumulation < 1024;
+            if (measure_.tokens && sequences) return tokens_step_ms(batch * n, rate);
             return batch * n / rate * 1e3;
         }
         case Measure::Kind::step_time: return v * measure_.seconds * 1e3;

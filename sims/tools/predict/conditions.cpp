@@ -491,46 +491,61 @@ void check_names(const Json& c, std::vector<std::string>& remarks) {
     }
 }
 
+/// The number that a text opens with, in tokens: "2048", "1,024", "8k" (8,192); 0: none.
+double tokens_at(std::string_view text, std::string_view& behind) {
+    std::size_t size = number_size(text);
+    while (size > 0 && (text[size - 1] == '.' || text[size - 1] == ',')) --size;
+    const double n = plain_number(text.substr(0, size)).value_or(0);
+    behind = text.substr(size);
+    if (n == 0 || !behind.starts_with('k')) return n;
+    behind.remove_prefix(1);
+    return 1024 * n;
+}
 /// The tokens of a sequence that a text states: "sequence 2048", "sequences of 1,024", "seq len
-/// 512", "context length: 4096", "128-token sequences"; 0: none.
+/// 512", "context length: 4k", "128-token sequences"; 0: none. Without "length" or "of" the number
+/// ends its phrase and is that of no layers: "in sequence 3" and "context of 5 papers" state none.
 double sequence_in(std::string_view text) {
+    constexpr double least = 32;
     for (const char* name : {"sequence", "seq", "context"})
         for (auto at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
-            const bool inside = at > 0 && 'a' <= text[at - 1] && text[at - 1] <= 'z';
-            if (inside) continue;
-            std::string_view rest = text.substr(at);
-            (void)next_word(rest);
-            std::string_view behind = rest;
+            if (at > 0 && 'a' <= text[at - 1] && text[at - 1] <= 'z') continue;
+            std::string_view rest = text.substr(at), behind{};
+            const std::string_view said = next_word(rest);
+            if (said != name && said != "sequences") continue;
+            behind = rest;
+            bool named = false;
             for (std::string_view word = next_word(behind);
-                 word == "length" || word == "len" || word == "of" || word == "size" ||
-                 word == "is";
+                 word == "length" || word == "lengths" || word == "len" || word == "window" ||
+                 word == "of";
                  word = next_word(behind))
-                rest = behind;
+                named = named || word != "of", rest = behind;
             rest.remove_prefix(std::min(rest.find_first_not_of(" _=:("), rest.size()));
-            const std::string_view number = rest.substr(0, number_size(rest));
-            if (const auto n = plain_number(number.ends_with('.') || number.ends_with(',')
-                                                ? number.substr(0, number.size() - 1)
-                                                : number))
-                return rest.substr(number.size()).starts_with("k") ? 1024 * *n : *n;
+            const double n = tokens_at(rest, behind);
+            const bool ends = behind.empty() || behind.starts_with(" token") ||
+                              std::string_view(",;.)").find(behind[0]) != behind.npos;
+            if (n >= 1 && (named || (n >= least && ends))) return n;
         }
-    const auto token = text.find("-token");
-    if (token == text.npos) return 0;
-    const auto begin = text.substr(0, token).find_last_not_of("0123456789,") + 1;
-    return plain_number(text.substr(begin, token - begin)).value_or(0);
+    for (const char* of : {"-token sequence", "-token context"}) {
+        const auto token = text.find(of);
+        if (token == text.npos) continue;
+        const auto begin = text.substr(0, token).find_last_not_of("0123456789,k") + 1;
+        std::string_view behind{};
+        if (const double n = tokens_at(text.substr(begin, token - begin), behind);
+            n >= 1 && behind.empty())
+            return n;
+    }
+    return 0;
 }
 
-/// GeForce since 2018: "rtx 3090", "rtx-4090", "rtx2080ti"; not "rtx 6000", "rtx a5000". Their
-/// driver has no copies between peers on PCIe.
+/// GeForce since 2018: "rtx 3090", "rtx-4090", "2080 ti"; not "rtx 6000", "rtx a5000". Their driver
+/// has no copies between peers on PCIe.
 bool is_geforce_rtx(std::string_view gpu) {
-    const auto at = gpu.find("rtx");
-    if (at == gpu.npos) return false;
-    std::string_view rest = gpu.substr(at + 3);
-    rest.remove_prefix(std::min(rest.find_first_not_of(" -"), rest.size()));
-    const std::string_view board = next_word(rest).substr(0, 4);
-    for (const char* series : {"20", "30", "40", "50"})
-        if (board.size() == 4 && board.starts_with(series) && board.ends_with("0") &&
-            board.substr(2, 1) != "0")
-            return true;
+    for (std::string_view word = next_word(gpu); !word.empty(); word = next_word(gpu)) {
+        if (word.starts_with("rtx")) word.remove_prefix(3);
+        if (number_size(word) != 4 || word[2] < '5' || word[3] != '0') continue;
+        for (const char* series : {"20", "30", "40", "50"})
+            if (word.starts_with(series)) return true;
+    }
     return false;
 }
 
@@ -586,8 +601,14 @@ Conditions read_conditions(const Json& c) {
     k.accumulates = accumulates(c);
     k.global_batch = first_number(c, "global_batch", global_batch_limits);
     k.bucket_mb = first_number(c, "bucket_mb", bucket_mb_limits);
-    for (const char* name : sequence_names)
-        if (k.sequence == 0) k.sequence = first_number(c, name, sequence_limits);
+    for (const char* name : sequence_names) {
+        std::string_view behind{};
+        const std::string text = low(name);
+        const bool many = text.ends_with('k') && tokens_at(text, behind) > 0 && behind.empty();
+        if (k.sequence > 0) break;
+        k.sequence = many ? within(sequence_limits, tokens_at(text, behind), field_of(name), text)
+                          : first_number(c, name, sequence_limits);
+    }
     for (const char* other : {"model", "batch_per_gpu", "data"})
         if (k.sequence == 0)
             if (const double n = sequence_in(low(other)); n > 0)

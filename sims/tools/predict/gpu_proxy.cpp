@@ -38,7 +38,9 @@ std::vector<std::string> families_in(std::string_view written) {
 /// stated which)".
 bool states_no_gpu(std::string_view written) {
     const std::string text = lower(written);
-    if (text.empty() || text == "gpu" || text == "nvidia gpu" || text == "nvidia gpus") return true;
+    for (const char* none : {"", "-", "n/a", "tbd", "unspecified", "not specified", "not known",
+                             "gpu", "gpus", "nvidia gpu", "nvidia gpus"})
+        if (text == none) return true;
     if (!has(text, "not stated") && !has(text, "unknown") && !has(text, "not published") &&
         !has(text, "not named"))
         return false;

@@ -118,10 +118,13 @@ bool uses_sockets(const Profile& profile) {
 /// where GPUs share a PCIe.
 int tcp_flows(const Inside& inside) { return inside.link == Inside::Link::pcie ? 2 : 8; }
 
-/// Whether gradients are summed by MPI in the host's memory: Horovod without NCCL.
+/// Whether gradients are summed in the host's memory by MPI or Gloo: Horovod without NCCL.
 bool sums_on_host(const Conditions& c) {
-    return states(c.collective, "mpi") &&
-           (states(c.collective, "host memory") || denies(c.collective, "nccl"));
+    const bool horovod = states(c.framework, "horovod") || states(c.collective, "horovod") ||
+                         states(c.collective, "mpi");
+    return horovod && !states(c.collective, "nccl") &&
+           (states(c.collective, "host memory") || states(c.collective, "on the cpu") ||
+            denies(c.collective, "nccl") || denies(c.framework, "nccl"));
 }
 
 /// The network's profile, and the share of its goodput that stacks of its time reached.
@@ -135,13 +138,14 @@ void set_network(const Conditions& c, const Calibration& k, const Stack& stack, 
     const bool omni = is_omni_path(c.transport), rdma = is_rdma(c.transport, gbps);
     const Profile* network = &roce_100g;
     const bool servers = stack.scheme == Scheme::servers;
+    const bool grpc = servers || stack.scheme == Scheme::local_servers;  // connections enough
     if (states(c.transport, "grpc") || servers) network = &parameter_server_grpc;
     else if (!rdma) network = gbps <= 10 ? &tcp_10g : &tcp_aws;
     else if (is_fdr(c.transport, gbps)) network = &ib_fdr;
     else if (!states(c.transport, "roce")) network = &ib_edr;
     h.share = omni ? k.omni_path_share : rdma ? k.rdma_share : k.tcp_share;
     if (!rdma && gbps <= 10 && stack.ethernet_gbps > 0) gbps = stack.ethernet_gbps, h.share = 1;
-    if (!rdma) gbps = std::min(gbps, k.tcp_flow_gbps * tcp_flows(h.inside));
+    if (!rdma) gbps = std::min(gbps, k.tcp_flow_gbps * (grpc ? 8 : tcp_flows(h.inside)));
     if (h.inside.link == Inside::Link::pcie)
         gbps = std::min(gbps, h.inside.bus.count < 10e9 ? k.host_path_gbps : k.host_path4_gbps);
     if (sums_on_host(c)) gbps = std::min(gbps, k.host_mpi_gbps);

@@ -15,7 +15,8 @@ namespace gx::tools::predict {
 /// What lies between the GPUs that are added: by it, errors of predictions differ most.
 enum class Between : unsigned char {
     links,   ///< of one machine
-    rdma,    ///< a network whose cards read the other side's memory, or one that was measured
+    rdma,    ///< a network whose cards read the other side's memory; to gx_predict, one that was
+             ///< measured
     sockets  ///< a network over the kernel's TCP, whose share that clusters reach differs widely
 };
 inline constexpr std::size_t kinds_between = 3;

@@ -4,7 +4,7 @@
 //     gx_predict --score FILE                compare with the published values that are in it
 //     gx_predict --score FILE --hold-out source     the same, each case by constants fitted
 //                                            without its source (or group)
-//     gx_predict --score FILE --fit          find the constants of data/stacks.json again
+//     gx_predict --score FILE --fit          find what a fit makes of the constants
 //     gx_predict --cases FILE --machine network.json     on links and a network that were measured
 //     gx_predict --trace FILE                a step of PyTorch's profiler, as a case's base point
 #include <algorithm>  // all_of
@@ -150,8 +150,10 @@ void print_tables(const Score& s, const Score& unfitted) {
         print_header("\n80 % intervals in force; points of efficiency");
         print("around the scored points, several machines", q);
     }
-    const bool unseen = std::ranges::all_of(
-        s.points, [](const ScoredPoint& p) { return p.held_out || !p.counts(); });
+    const bool unseen =
+        s.several_machines.points > 0 && std::ranges::all_of(s.points, [](const ScoredPoint& p) {
+            return p.held_out || !p.counts();
+        });
     fmt::print("{}", unseen ? "No constant was fitted on these results: their split is held_out.\n"
                             : "The model's structure, the priors and the constants set by hand "
                               "were written with these results\nin sight: no row is the error on "

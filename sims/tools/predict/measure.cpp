@@ -230,14 +230,17 @@ Of of_each(std::string_view behind, std::string_view written, const std::string&
     }
     return of;
 }
-/// Whether a rate counts epochs or whole runs, as "epochs/h" or "runs per day".
+/// Whether a rate counts epochs or whole runs, as "epochs/h" or "training runs per day".
 bool is_of_jobs(std::string_view unit) {
     if (unit.starts_with("epoch")) return true;
-    std::string_view rest = unit;
-    const std::string_view word = next_word(rest);
-    if (word != "runs" && word != "run" && word != "jobs" && word != "job" && word != "trainings")
-        return false;
-    return rest.starts_with("/") || rest.starts_with(" per ");
+    const auto per = std::min(unit.find('/'), unit.find(" per "));
+    if (per == unit.npos) return false;
+    std::string_view what = unit.substr(0, per), last = next_word(what);
+    for (std::string_view word = last; !word.empty(); word = next_word(what)) last = word;
+    for (const char* job : {"run", "job", "training", "experiment"})
+        if (last == job || (last.ends_with('s') && last.substr(0, last.size() - 1) == job))
+            return true;
+    return false;
 }
 /// A share, or a rate that counts no samples; false: neither.
 bool is_relative(std::string_view unit, Measure& m, std::string_view written,

@@ -10,6 +10,15 @@
 
 namespace gx::tools::predict {
 
+namespace {
+
+/// Whether all ranks reduce together, so that a ring's bytes are the least.
+bool is_collective(Scheme s) {
+    return s != Scheme::local_servers && s != Scheme::servers && s != Scheme::key_value;
+}
+
+}  // namespace
+
 StepModel::StepModel(const Conditions& c, const Stack& stack, const Hardware& h,
                      const ModelWork& work, const Calibration& k, WireTime& wire)
     : c_(c), stack_(stack), h_(h), work_(work), k_(k), wire_(wire) {
@@ -33,6 +42,7 @@ Step StepModel::of(Group g, double compute_ms, double batch) {
         s.exposed_ms = exposed(g, compute_ms);
         s.total_ms += overhead(g, compute_ms) + std::max(wait, s.exposed_ms);
         s.floor_ms = std::max(compute_ms, wire_ms(g));
+        if (is_collective(stack_.scheme)) s.total_ms = std::max(s.total_ms, s.floor_ms);
     }
     if (decodes_on_cpu()) s.total_ms = fed(s.total_ms, g.gpus * batch);
     return s;
@@ -68,8 +78,8 @@ double StepModel::fed(double total_ms, double images) const {
 }
 
 double StepModel::overhead(Group g, double compute_ms) const {
-    double ms = stack_.mb_ms * c_.gradient_mb_fp32 / 100;
-    if (stack_.traffic > 1) ms /= g.ranks();  // of a shard
+    // a sharded network's copies are of a rank's shard: none
+    double ms = stack_.traffic > 1 ? 0 : stack_.mb_ms * c_.gradient_mb_fp32 / 100;
     if (states(c_.framework, "clipping")) ms += k_.clipping_mb_ms * c_.gradient_mb_fp32 / 100;
     const bool inside = stack_.scheme == Scheme::local_servers ||
                         (stack_.scheme == Scheme::servers && g.machines == 1);

@@ -319,7 +319,12 @@ TEST(Conditions, TokensOfASequenceAreReadWhereverTheyStand) {
     EXPECT_EQ(of("model", "BERT-large (seq len 512)"), 512);
     EXPECT_EQ(of("model", "Llama 8B, context length: 8k"), 8192);
     EXPECT_EQ(of("data", "128-token sequences"), 128);
-    for (const char* none : {"seq2seq", "GPT-2", "sequence classification", "BERT, 24 layers"})
+    EXPECT_EQ(of("sequence_length", "8k"), of("model", "sequence 8k"));
+    EXPECT_EQ(of("model", "GPT-2, sequence lengths 2048"), 2048);
+    for (const char* none :
+         {"seq2seq", "GPT-2", "sequence classification", "BERT, 24 layers", "context of 5 papers",
+          "in sequence 3", "16-token vocabulary padding", "trained in the context of 8 nodes",
+          "Seq2Seq 8 layers", "300,000-token corpus"})
         EXPECT_EQ(of("model", none), 0) << none;
     EXPECT_THAT(with("sequence_length", 0.5).error,
                 testing::HasSubstr("field 'conditions.sequence_length': '0.5' is out of range"));
@@ -328,10 +333,11 @@ TEST(Conditions, GeForceSince2018CopiesThroughTheHost) {
     const auto no_peers = [](const char* gpu) {
         return read_conditions(Json{{"gpu", gpu}}).no_peers;
     };
-    for (const char* geforce : {"RTX 3090", "GeForce RTX 2080 Ti", "NVIDIA RTX-4090", "RTX4080"})
+    for (const char* geforce : {"RTX 3090", "GeForce RTX 2080 Ti", "NVIDIA RTX-4090", "RTX4080",
+                                "GeForce 3090", "2080ti", "NVIDIA 4090"})
         EXPECT_TRUE(no_peers(geforce)) << geforce;
     for (const char* other : {"GTX 1080 Ti", "RTX 6000 Ada", "RTX A6000", "Quadro RTX 8000",
-                              "Titan RTX", "V100", "A40"})
+                              "Titan RTX", "V100", "A40", "RTX 6000", "M2090"})
         EXPECT_FALSE(no_peers(other)) << other;
 }
 TEST(Conditions, PrecisionsAreReadByWords) {

@@ -35,7 +35,8 @@ TEST(GpuProxy, NamesOfSeveralWordsAreReadWhole) {
     EXPECT_EQ(gpu_or_proxy("RTX 6000 Ada", remarks).name, gx::sim::find_gpu("L40S").name);
     EXPECT_EQ(gpu_or_proxy("DGX-1", remarks).name, gx::sim::v100().name);
     EXPECT_EQ(gpu_or_proxy("DGX-1P", remarks).name, gx::sim::p100().name);
-    for (const char* none : {"not stated", "", "NVIDIA GPUs (model unknown)", "not named, 40 GB"}) {
+    for (const char* none :
+         {"not stated", "", "NVIDIA GPUs (model unknown)", "not named, 40 GB", "n/a", "TBD"}) {
         remarks.clear();
         EXPECT_EQ(gpu_or_proxy(none, remarks).name, gx::sim::v100().name);
         EXPECT_THAT(remarks, testing::ElementsAre("GPU not stated: V100 assumed")) << none;

@@ -60,8 +60,8 @@ TEST(Measure, OtherWordsForTheSame) {
         EXPECT_EQ(of(rate).kind, Kind::step_rate) << rate;
     for (const char* share : {"efficiency", "scaling efficiency"})
         EXPECT_EQ(of(share).kind, Kind::share) << share;
-    for (const char* relative :
-         {"x", "speedup", "times", "TFLOP/s", "epochs/h", "runs/h", "runs per day", "jobs/day"})
+    for (const char* relative : {"x", "speedup", "times", "TFLOP/s", "epochs/h", "runs/h",
+                                 "runs per day", "jobs/day", "training runs/h"})
         EXPECT_TRUE(of(relative).relative) << relative;
     EXPECT_FALSE(of("records/s").relative);
     EXPECT_TRUE(of("TFLOP/s per GPU").per_gpu);
