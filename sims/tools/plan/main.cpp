@@ -440,9 +440,8 @@ std::vector<std::string> assumptions(const tools::predict::Stack& s, const Input
                          "gradient, of several machines at least {:.1f} ms of waiting, and "
                          "stragglers that deviate by {:.1f} % (V100; others by memory bandwidth).",
                          100 * s.interference, s.step_ms, s.mb_ms, s.machines_ms, 100 * s.jitter),
-             "Intervals are of what many GPUs add to a step of one, calibrated on publications "
-             "that "
-             "the model had not seen; gx predict --score says what share of results they hold."})
+             "Intervals are of what many GPUs add to a step of one, as wide as errors on published "
+             "results were; gx predict --score says what share of results they hold."})
         all.push_back(std::move(sentence));
     return all;
 }

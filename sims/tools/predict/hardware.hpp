@@ -27,8 +27,7 @@ struct Inside {
     enum class Link : unsigned char { pcie, nvlink, nvswitch };
     Link link = Link::pcie;
     BytesPerSecond bus{};
-    BytesPerSecond
-        shared{};  ///< of the host's memory, by all GPUs together; 0: peers copy directly
+    BytesPerSecond shared{};  ///< by all GPUs, of the host's memory; 0: peers copy directly
 
     /// Of an all-reduce over `gpus` of the machine.
     [[nodiscard]] BytesPerSecond bus_of(int gpus) const {

@@ -66,7 +66,7 @@ struct IntervalRules {
         return of[static_cast<std::size_t>(b)];
     }
 };
-/// Each calibrated on its own residuals; on all of them where it has fewer than `fewest`.
+/// Each calibrated on its own residuals; on all of them where it has fewer than `fewest_residuals`.
 /// Errors: no residuals break the contract.
 /// Source: conformal prediction by classes ("Mondrian"): Vovk, Gammerman, Shafer 2005,
 ///         "Algorithmic Learning in a Random World", section 4.5.
