@@ -145,7 +145,7 @@ def compare_predictions(commit, old_tree, here):
                      'held_out_nested': found[1][several]['mae']}
     print(f'\nmean absolute error of efficiency, percentage points; {commit} and {here}')
     for key, what in (('points', 'measurements on several machines'),
-                      ('in_force', 'constants in force, fitted on all of them'),
+                      ('in_force', 'constants in force'),
                       ('nothing_fitted', 'nothing fitted: every constant at its prior'),
                       ('held_out_nested', 'each publication held out, nested')):
         print(f'{what:48} {errors["before"][key]:8.4g} {errors["now"][key]:8.4g}')
