@@ -26,10 +26,7 @@ void portable(const typename From::storage* from, typename To::storage* to, std:
     for (std::size_t i = 0; i < count; ++i) {
         float x = From::decode(from[i]);
         if constexpr (combining == Combining::scale) x *= factor;
-        if constexpr (combining == Combining::add) {
-            const float mine = To::decode(to[i]);
-            x = mine != mine ? mine + mine : mine + x;  // of two NaNs, mine
-        }
+        if constexpr (combining == Combining::add) x = sum_of(To::decode(to[i]), x);
         to[i] = To::encode(x);
     }
 }

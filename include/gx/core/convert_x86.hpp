@@ -1,6 +1,7 @@
 // The loops of convert.hpp in AVX2 with F16C, and in AVX-512; include convert.hpp instead.
 #pragma once
 
+#include <bit>      // bit_cast
 #include <cstddef>  // size_t
 #include <cstdint>  // uint32_t
 
@@ -10,6 +11,12 @@ namespace gx::detail::convert {
 
 /// What happens between load and store: nothing, times a factor, or plus what is there.
 enum class Combining : unsigned char { copy, scale, add };
+
+/// mine + x; of two NaNs mine, made quiet. By its bits: a compiler may take one NaN for another.
+[[nodiscard]] constexpr float sum_of(float mine, float x) {
+    if (mine != mine) return std::bit_cast<float>(std::bit_cast<std::uint32_t>(mine) | 0x400000u);
+    return mine + x;
+}
 
 }  // namespace gx::detail::convert
 
@@ -140,10 +147,13 @@ GX_AVX512 GX_INLINE void store(bf16, bf16::storage* to, const Floats16& x) {
     narrow(y, *reinterpret_cast<Pack<16>::stored_halves*>(to));
 }
 
-/// x = mine + x; where mine is a NaN, that NaN, whichever operand the compiler puts first.
-template <class V>
-GX_INLINE void add_to(const V& mine, V& x) {
-    x = mine != mine ? mine + mine : mine + x;
+/// x = mine + x; of two NaNs mine, as the instruction takes its first operand's. Compilers choose
+/// which one that is, and assemblers do where a shorter encoding is to be had: not that of vex3.
+GX_AVX2 GX_INLINE void add_to(const Floats8& mine, Floats8& x) {
+    asm("%{vex3%} vaddps %0, %1, %0" : "+x"(x) : "x"(mine));
+}
+GX_AVX512 GX_INLINE void add_to(const Floats16& mine, Floats16& x) {
+    asm("vaddps %0, %1, %0" : "+v"(x) : "v"(mine));
 }
 
 /// Converts whole groups of 8; returns the number of elements done.
@@ -183,8 +193,8 @@ GX_AVX512 std::size_t avx512(const typename From::storage* from, typename To::st
     return i;
 }
 
-// to = (to * of_to + from * of_from) * of_sum, each product and the sum rounded: `asm` keeps the
-// products from being fused with the sum. For whole groups; returns the number of elements done.
+// to = (to * of_to + from * of_from) * of_sum, each product and the sum rounded: a compiler can't
+// fuse a product with add_to(). For whole groups; returns the number of elements done.
 GX_AVX2 inline std::size_t add_products_avx2(const float* from, float* to, std::size_t count,
                                              float of_from, float of_to, float of_sum) {
     std::size_t i = 0;
@@ -192,7 +202,6 @@ GX_AVX2 inline std::size_t add_products_avx2(const float* from, float* to, std::
         Floats8 x, mine;
         load(fp32{}, from + i, x), load(fp32{}, to + i, mine);
         x *= of_from, mine *= of_to;
-        asm("" : "+x"(x), "+x"(mine));
         add_to(mine, x);
         x *= of_sum;
         store(fp32{}, to + i, x);
@@ -206,7 +215,6 @@ GX_AVX512 inline std::size_t add_products_avx512(const float* from, float* to, s
         Floats16 x, mine;
         load(fp32{}, from + i, x), load(fp32{}, to + i, mine);
         x *= of_from, mine *= of_to;
-        asm("" : "+v"(x), "+v"(mine));
         add_to(mine, x);
         x *= of_sum;
         store(fp32{}, to + i, x);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <type_traits>
 #include <vector>
 
@@ -73,6 +74,55 @@ TEST(Average, KeepsSubnormalMeansOfNormalNumbers) {
         EXPECT_EQ(serial_mean<gx::bf16>(rows, 0), least / 128);
         EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
         EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
+    }
+}
+// By hand: 2^-114 is half of the last bit of 2^-90, and 2^-98 half of that of its bf16. With 2^-127
+// both sums are above their ties, and the mean is 2^-92 (1 + 2^-7); without it both are even.
+TEST(Average, KeepsASubnormalContributionThatDecidesTheMean) {
+    Rows rows;
+    for (const float x : {0x1p-127f, 0x1p-114f, 0x1p-90f, 0x1p-98f}) rows.emplace_back(200, x);
+    EXPECT_EQ(serial_mean<gx::bf16>(rows, 0), 0x1.02p-92f);
+    for (const gx::Simd simd : instruction_sets())
+        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
+}
+TEST(Average, KeepsASubnormalContributionToANormalMean) {
+    const Rows rows{std::vector<float>(200, 0x1p-127f), std::vector<float>(200, 0x1p-125f)};
+    EXPECT_EQ(serial_mean<gx::bf16>(rows, 0), 0x1.4p-126f);
+    for (const gx::Simd simd : instruction_sets())
+        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
+}
+TEST(Average, KeepsTheFirstOfTwoNaNs) {
+    const Rows rows{std::vector<float>(200, 1.0f),
+                    std::vector<float>(200, std::bit_cast<float>(0xffa00001u)),
+                    std::vector<float>(200, std::bit_cast<float>(0x7fe00000u))};
+    for (const gx::Simd simd : instruction_sets()) {
+        EXPECT_TRUE((averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd)));
+        EXPECT_TRUE((averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd)));
+        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
+        EXPECT_TRUE((averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd)));
+        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
+    }
+}
+/// Numbers from below the least normal one to above the least sum that is rounded without a look at
+/// what it is made of; often with the negative of the rank before, so that sums are small or zero.
+RC_GTEST_PROP(Average, KeepsSubnormalContributionsToSmallSums, (std::uint64_t seed)) {
+    std::mt19937_64 random(seed);
+    const auto ranks = *rc::gen::inRange<std::size_t>(1, 6);
+    const int lowest = *rc::gen::inRange(-150, -60), highest = *rc::gen::inRange(lowest, -58);
+    Rows rows(ranks, std::vector<float>(256));
+    for (std::size_t r = 0; r < ranks; ++r) {
+        for (std::size_t i = 0; i < rows[r].size(); ++i) {
+            const auto bits = static_cast<std::uint32_t>(random());
+            const int exponent =
+                lowest + static_cast<int>(random() % static_cast<unsigned>(highest - lowest + 1));
+            rows[r][i] = std::ldexp(1.0f + static_cast<float>(bits >> 9) * 0x1p-23f, exponent);
+            if ((bits & 1u) != 0) rows[r][i] = -rows[r][i];
+            if ((bits & 6u) == 0 && r > 0) rows[r][i] = -rows[r - 1][i];
+        }
+    }
+    for (const gx::Simd simd : instruction_sets()) {
+        RC_ASSERT((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
+        RC_ASSERT((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
     }
 }
 RC_GTEST_PROP(Average, EveryInstructionSetHasTheBitsOfPlainWords, (std::uint64_t seed)) {

@@ -10,13 +10,17 @@
 
 namespace testing_support {
 
+/// By its bits, as a compiler may take any NaN of a sum for any other.
+inline float quiet(float nan) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nan) | 0x400000u);
+}
 /// Element `i` of the mean: rows in order, each rounded to E, and the mean rounded again.
 template <class E>
 float serial_mean(const gx::testing::Rows& rows, std::size_t i) {
     float sum = E::decode(E::encode(rows[0][i]));
     for (std::size_t r = 1; r < rows.size(); ++r) {
         const float next = E::decode(E::encode(rows[r][i]));
-        sum = std::isnan(sum) ? sum + sum : sum + next;  // of two NaNs the first
+        sum = std::isnan(sum) ? quiet(sum) : sum + next;  // of two NaNs the first
     }
     return E::decode(E::encode(sum * (1.0f / static_cast<float>(rows.size()))));
 }

@@ -85,7 +85,9 @@ inline void store(std::uint16_t* to, const Floats& even, const Floats& odd) {  /
 }
 
 template <int ranks, class T>
-void sum_slice(T* const* buffers, std::size_t begin, std::size_t end) {
+void sum_slice(T* const* all, std::size_t begin, std::size_t end) {
+    T* buffers[ranks];  // whose addresses no store can have: they stay in registers
+    std::copy_n(all, ranks, buffers);
     for (std::size_t i = begin; i < end; i += 32) {
         Floats x, y, u, v;
         load(buffers[0] + i, x, y);
