@@ -12,7 +12,7 @@ inline std::pair<gx::sim::Fabric, int> any_fabric() {
     switch (*rc::gen::inRange(0, 4)) {
         case 0: {
             const int leaf = some(6);
-            return {gx::sim::leaf_spine({leaf, 0.5 * some(8), some(4)}), leaf * some(5)};
+            return {gx::sim::leaf_spine({leaf, 0.5 * some(8), some(4)}), some(leaf * 5)};
         }
         case 1: {
             const int ports = 2 * some(4);

@@ -1,5 +1,6 @@
 #include <gx/sim/topology/fabric_links.hpp>  // first, so the header is seen to stand alone
 
+#include <limits>   // infinity
 #include <set>      // links
 #include <string>   // sentences
 #include <utility>  // pair
@@ -142,10 +143,28 @@ TEST(FabricLinks, SaysWhyAFabricCannotJoinTheMachines) {
               "of the 4 other groups");
     EXPECT_EQ(refusal(gx::sim::torus(2, 2), 5),
               "fabric: it is not connected: this torus joins at most 4 machines, and there are 5");
-    EXPECT_EQ(refusal(gx::sim::leaf_spine({.machines_per_leaf = 8}), 12),
-              "fabric: 12 machines do not fill leaves of 8: choose a multiple of it");
-    EXPECT_EQ(refusal(gx::sim::leaf_spine({.machines_per_leaf = 8, .oversubscription = 0}), 16),
-              "fabric: oversubscription is a ratio above 0: 4 is written 4:1");
+    EXPECT_EQ(refusal(gx::sim::leaf_spine({.machines_per_leaf = 8}), 12), "") << "a leaf of four";
+    Fabric no_leaves = gx::sim::fat_tree(4);
+    no_leaves.machines_per_leaf = 0;
+    EXPECT_EQ(refusal(no_leaves, 4), "");
+    for (const double ratio : {0.0, std::numeric_limits<double>::infinity()})
+        EXPECT_EQ(
+            refusal(gx::sim::leaf_spine({.machines_per_leaf = 8, .oversubscription = ratio}), 16),
+            "fabric: oversubscription is a ratio above 0 and of at most 1e6: 4 is written 4:1");
+    EXPECT_EQ(refusal(gx::sim::leaf_spine({.spines = 2'000'000'000}), 4),
+              "fabric: 2000000000 switches, links or machines of a kind: give at most 1000000");
+    EXPECT_EQ(refusal(gx::sim::leaf_spine({.spines = 1'000'000}), 4),
+              "fabric: more than 4000000 links between switches: give fewer");
+    EXPECT_EQ(refusal(gx::sim::fat_tree(2048), 17),
+              "fabric: a switch of 2048 ports: give at most 256");
+    EXPECT_EQ(refusal(gx::sim::torus(65'536, 65'536), 4),
+              "fabric: more than 4000000 links between switches: give fewer");
+    EXPECT_EQ(refusal({.kind = Fabric::Kind::torus,
+                       .extent = {2, 2, 1},
+                       .link_rate = {std::numeric_limits<double>::infinity()}},
+                      4),
+              "fabric: link_rate is above 1e15 bytes per second: give a rate, or 0 for that of "
+              "a NIC");
     EXPECT_EQ(refusal({.kind = Fabric::Kind::torus, .extent = {2, 2, 1}, .link_rate = {-1}}, 4),
               "fabric: link_rate is below 0: give a rate, or 0 for that of a NIC");
 }

@@ -1,9 +1,12 @@
 #include <gx/sim/topology/topology.hpp>  // first, so the header is seen to stand alone
 
-#include <algorithm>  // count
-#include <string>     // sentences
-#include <utility>    // pair
-#include <vector>     // messages
+#include <algorithm>   // count
+#include <cmath>       // nan
+#include <functional>  // function
+#include <limits>      // infinity
+#include <string>      // sentences
+#include <utility>     // pair
+#include <vector>      // messages
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -12,6 +15,7 @@
 #include <gx/sim/catalog/find_machine.hpp>     // find_machine
 #include <gx/sim/catalog/simple_clusters.hpp>  // the presets
 #include <gx/sim/catalog/comm_stacks.hpp>      // find_profile
+#include <gx/sim/hardware/validate.hpp>        // check
 
 namespace {
 
@@ -264,6 +268,44 @@ TEST(Topology, SaysWhatCannotBeBuilt) {
     EXPECT_EQ(refusal(spec),
               "machine 'four': GPU 0 has 2 NVLinks to GPU 1, which has 0 back: a "
               "link has two ends");
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    const auto refused = [](auto change) {
+        auto s = gx::sim::ethernet_10g(2);
+        change(s);
+        try {
+            gx::sim::check(s);
+        } catch (const gx::Error& e) {
+            return std::string(e.what());
+        }
+        return std::string("none");
+    };
+    EXPECT_EQ(refused([](auto& s) { s.flow_cap = {inf}; }),
+              "cluster 'V100 machines on 10 Gb/s Ethernet': flow_cap is inf: give a number from 0 "
+              "to 1e+15 bytes per second; 0 where there is no limit or link");
+    EXPECT_EQ(refused([](auto& s) { s.machine.gpu.launch = gx::Nanoseconds(-1000); }),
+              "GPU 'V100-SXM2-16GB': launch is -1000: give a number from 0 to 1e+09 ns");
+    EXPECT_EQ(refused([](auto& s) { s.machine.price = {std::nan("")}; }),
+              "machine '1 x V100': price is nan: give a number from 0 to 1e+09 dollars; 0 where it "
+              "is unknown");
+    EXPECT_EQ(refused([](auto& s) { s.machines = 1 << 29, s.machine.gpus = 8; }),
+              "cluster 'V100 machines on 10 Gb/s Ethernet': machines is 5.36871e+08: give a number "
+              "from 1 to 1e+06");
+    const std::vector<std::function<void(gx::sim::ClusterSpec&)>> others{
+        [](auto& s) { s.latency = gx::Nanoseconds(-5); },
+        [](auto& s) { s.latency = gx::Nanoseconds::max(); },
+        [](auto& s) { s.goodput = 2; },
+        [](auto& s) { s.machines = 1, s.goodput = 0; },
+        [](auto& s) { s.machine.nic_line_rate = {1e17}; },
+        [](auto& s) { s.machine.host_bandwidth = {-1}; },
+        [](auto& s) { s.machine.gpus = 2, s.machine.peer_bandwidth = {inf}; },
+        [](auto& s) { s.machine.peer_latency = gx::Nanoseconds(-1); },
+        [](auto& s) { s.machine.nics = 100'000; },
+        [](auto& s) { s.machine.gpu.fp32 = {-1}; },
+        [](auto& s) { s.machine.gpu.multiprocessors = -5; },
+        [](auto& s) { s.machine.gpu.efficiency_fp32.linear = 5; },
+        [](auto& s) { s.machine.price = {-3}; }};
+    for (std::size_t i = 0; i < others.size(); ++i)
+        EXPECT_NE(refused(others[i]).find(": give a number from "), std::string::npos) << i;
     spec = cluster("p3.2xlarge", 24 * 24, "exact", gx::sim::torus(24, 24));
     EXPECT_EQ(refusal(spec),
               "the longest route crosses 26 links, and a path holds 16: choose a "

@@ -38,7 +38,7 @@ struct LeafSpine {
     int spines = 1;               ///< uplinks of a leaf; 1 stands for perfect balance over many
 };
 /// Machines d, d + 1, ... of a leaf share its uplinks; the route to machine d uses spine d mod
-/// spines.
+/// spines. The last leaf may have fewer machines, and has as many uplinks.
 [[nodiscard]] constexpr Fabric leaf_spine(LeafSpine o) {
     return {.kind = Fabric::Kind::leaf_spine,
             .machines_per_leaf = o.machines_per_leaf,
@@ -78,6 +78,27 @@ struct Dragonfly {
     return names[static_cast<std::size_t>(k)];
 }
 
+/// Links between switches, one for each direction, where so many machines are joined; in double,
+/// as a description may overflow an int.
+[[nodiscard]] constexpr double links_of(const Fabric& f, int machines) {
+    if (machines < 2) return 0;
+    const double half = f.ports / 2;
+    switch (f.kind) {
+        case Fabric::Kind::star:
+        case Fabric::Kind::rails: return 0;
+        case Fabric::Kind::leaf_spine:
+            return 2.0 * f.spines * ((machines - 1) / f.machines_per_leaf + 1);
+        case Fabric::Kind::fat_tree: return 4.0 * f.ports * half * half;
+        case Fabric::Kind::dragonfly:
+            return 1.0 * f.groups * (1.0 * f.routers * f.routers + f.groups);
+        case Fabric::Kind::torus: return 6.0 * f.extent[0] * f.extent[1] * f.extent[2];
+    }
+    return 0;
+}
+/// What check() admits: links of 60 bytes each, and 8,000 Tb/s.
+inline constexpr double most_fabric_links = 4e6;
+inline constexpr BytesPerSecond most_link_rate{1e15};
+
 /// The most links of the fabric itself that a route may cross.
 [[nodiscard]] constexpr int longest_route(const Fabric& f) {
     switch (f.kind) {
@@ -91,7 +112,7 @@ struct Dragonfly {
     return 0;
 }
 
-/// Errors: gx::Error if the fabric cannot join so many machines.
+/// Errors: gx::Error if the fabric cannot join so many machines, or has numbers that cannot be.
 GX_COLD GX_DECL void check(const Fabric& f, int machines);
 
 }  // namespace gx::sim

@@ -138,7 +138,9 @@ private:
     static constexpr int before_all_ranks = std::numeric_limits<int>::min();
     static constexpr int after_all_ranks = std::numeric_limits<int>::max();
 
-    static Rate to_rate(BytesPerSecond r) { return static_cast<Rate>(r.count * 1024.0); }
+    static Rate to_rate(BytesPerSecond r) {  // that of uplinks may be above what Rate holds
+        return static_cast<Rate>(std::min(r.count, 8e15) * 1024.0);
+    }
     static FlowNetwork& self(void* network) { return *static_cast<FlowNetwork*>(network); }
     static void start_event(void* network, std::uint64_t slot) {
         self(network).activate(static_cast<int>(slot));

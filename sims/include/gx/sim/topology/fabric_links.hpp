@@ -24,9 +24,6 @@ public:
     [[nodiscard]] int count() const;
 
 private:
-    [[nodiscard]] int leaves() const {
-        return (machines_ + f_.machines_per_leaf - 1) / f_.machines_per_leaf;
-    }
     void add(Path& path, int link) const { path.add(first_ + link); }
 
     // Links: for each leaf and spine, up and down.

@@ -21,8 +21,7 @@ namespace gx::sim {
 namespace detail::machine_json {
 
 inline constexpr int ranks_max = 1'000'000;
-inline constexpr double fabric_links_max = 4e6;  // 60 bytes each
-inline constexpr double uplink_rate_min = 1e3;   // bytes per second: 1 GB takes 12 days
+inline constexpr double uplink_rate_min = 1e3;  // bytes per second: 1 GB takes 12 days
 
 /// Runs `call` and puts file, line and field before the sentence of its error.
 template <class Call>
@@ -159,19 +158,6 @@ void checked(const FieldReader& f, const Spec& spec) {
     return p;
 }
 
-/// Links between switches and places for machines, in double: neither overflows.
-[[nodiscard]] inline double fabric_links(const Fabric& x, int machines) {
-    const int per_leaf = x.machines_per_leaf;
-    const double half = x.ports / 2, leaves = (machines + per_leaf - 1) / per_leaf;
-    switch (x.kind) {
-        case Fabric::Kind::leaf_spine: return 2.0 * x.spines * leaves;
-        case Fabric::Kind::fat_tree: return 4.0 * x.ports * half * half;
-        case Fabric::Kind::dragonfly:
-            return 1.0 * x.groups * (1.0 * x.routers * x.routers + x.groups);
-        case Fabric::Kind::torus: return 6.0 * x.extent[0] * x.extent[1] * x.extent[2];
-        default: return 0;
-    }
-}
 [[nodiscard]] inline Fabric read_fabric(FieldReader& parent, int machines) {
     Fabric x;
     const JsonValue* value = parent.find("fabric");
@@ -180,9 +166,9 @@ void checked(const FieldReader& f, const Spec& spec) {
     choose(f, "kind", f.at("kind"), x.kind);
     describe_fabric(f, x);
     f.finish();
-    if (const double links = fabric_links(x, machines); links > fabric_links_max)
+    if (const double links = links_of(x, machines); links > most_fabric_links)
         parent.wrong("fabric",
-                     fmt::format("has {} links: expected at most {}", links, fabric_links_max));
+                     fmt::format("has {} links: expected at most {}", links, most_fabric_links));
     if (x.kind == Fabric::Kind::dragonfly &&
         (1.0 * x.groups * x.routers * x.machines_per_leaf > ranks_max ||
          1.0 * x.routers * x.global_links > ranks_max))

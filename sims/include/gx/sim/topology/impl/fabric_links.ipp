@@ -30,19 +30,7 @@ GX_DECL void FabricLinks::add_route(int from, int to, Path& path) const {
     }
 }
 
-GX_DECL int FabricLinks::count() const {
-    if (machines_ < 2) return 0;
-    const int half = f_.ports / 2;
-    switch (f_.kind) {
-        case Fabric::Kind::star:
-        case Fabric::Kind::rails: return 0;
-        case Fabric::Kind::leaf_spine: return 2 * f_.spines * leaves();
-        case Fabric::Kind::fat_tree: return 4 * f_.ports * half * half;
-        case Fabric::Kind::dragonfly: return f_.groups * (f_.routers * f_.routers + f_.groups);
-        case Fabric::Kind::torus: return 6 * f_.extent[0] * f_.extent[1] * f_.extent[2];
-    }
-    return 0;
-}
+GX_DECL int FabricLinks::count() const { return static_cast<int>(links_of(f_, machines_)); }
 
 GX_DECL void FabricLinks::leaf_spine_route(int from, int to, Path& path) const {
     const int a = from / f_.machines_per_leaf, b = to / f_.machines_per_leaf;
