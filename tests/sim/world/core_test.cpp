@@ -107,6 +107,27 @@ TEST(Survivors, MeetTheFaultsThatAreNotOver) {
     EXPECT_THROW(left.world->run([](auto&) {}), gx::Error) << "the second has not fired yet";
     EXPECT_EQ(left.world->unfired_faults().size(), 1u);
 }
+TEST(Core, AMachineWithoutAGpuKeepsTheLinksOfTheOthers) {
+    for (const char* name : {"p3.16xlarge", "p3.8xlarge", "DGX-1P", "p4d.24xlarge"}) {
+        const ClusterSpec spec{.machine = find_machine(name), .machines = 2};
+        std::vector<bool> left(static_cast<std::size_t>(spec.ranks()), true);
+        left[1] = false;
+        const Core core = core_of(whole(spec), left);
+        ASSERT_EQ(core.cluster.machine.gpus, spec.machine.gpus - 1) << name;
+        EXPECT_NO_THROW(Cluster<>{core.cluster}) << name;
+        // Its GPU number 1 was number 2.
+        const Wiring &w = core.cluster.machine.wiring, &all = spec.machine.wiring;
+        EXPECT_EQ(w.nvlinks[0][1], all.nvlinks[0][2]) << name;
+        EXPECT_EQ(w.nvlinks[1][2], all.nvlinks[2][3]) << name;
+    }
+}
+TEST(Core, StaysBehindTheUplinksOfItsLeaves) {
+    ClusterSpec spec = ethernet_10g(4);
+    spec.fabric = leaf_spine({.machines_per_leaf = 2, .oversubscription = 8});
+    const Core core = core_of(whole(spec), {true, false, true, true});
+    EXPECT_EQ(core.cluster.fabric, spec.fabric);
+    EXPECT_NO_THROW(Cluster<>{core.cluster});
+}
 TEST(Core, OfAClusterThatCannotBeBuiltThereIsNone) {
     const ClusterSpec long_torus{
         .machine = with_gpus(find_machine("DGX-1V"), 1), .machines = 28, .fabric = torus(28, 1)};

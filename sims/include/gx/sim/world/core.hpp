@@ -18,8 +18,10 @@ struct Core {
 [[nodiscard]] GX_DECL Core whole(const ClusterSpec& spec);
 
 /// Largest core of equal machines among the surviving ranks (`left`); empty if none survive.
-/// Of equally large cores it takes the one with fewer GPUs a machine. A fabric that needs all of
-/// its machines (a torus) becomes a star. `failover` as check_cluster() takes it.
+/// Of equally large cores it takes the one with fewer GPUs a machine. Its machines are wired as the
+/// first of them is among the GPUs that are left, its members stand in a fabric one behind the
+/// other, and a fabric that needs all of its machines (a torus) becomes a star. `failover` as
+/// check_cluster() takes it.
 [[nodiscard]] GX_DECL Core core_of(const Core& from, const std::vector<bool>& left,
                                    bool failover = false);
 

@@ -1,7 +1,8 @@
 // Core: the bodies.
 #pragma once
 
-#include <algorithm>  // count_if
+#include <algorithm>  // count_if, min
+#include <cstddef>    // size_t
 
 #include <gx/core/error.hpp>                  // Error
 #include <gx/sim/topology/check_cluster.hpp>  // check_cluster
@@ -14,6 +15,25 @@ GX_DECL Core whole(const ClusterSpec& spec) {
     for (int r = 0; r < spec.ranks(); ++r) core.members.push_back(r);
     return core;
 }
+
+namespace detail::core {
+
+/// The links among some of a machine's GPUs, numbered as they come.
+GX_COLD [[nodiscard]] inline Wiring wiring_of(const Wiring& all, const std::vector<int>& gpus) {
+    Wiring w = all;
+    const int count = static_cast<int>(gpus.size());
+    const auto old = [&](int g) { return static_cast<std::size_t>(gpus[std::size_t(g)]); };
+    for (int a = 0; a < count; ++a) {
+        w.gpu[std::size_t(a)] = all.gpu[old(a)];
+        for (int b = 0; b < count; ++b)
+            w.nvlinks[std::size_t(a)][std::size_t(b)] = all.nvlinks[old(a)][old(b)];
+    }
+    w.ring_count = std::min(w.ring_count, 1);  // 0, 1, 2, ...: others went over lost ones
+    for (int g = 0; g < count; ++g) w.rings[0][std::size_t(g)] = static_cast<unsigned char>(g);
+    return w;
+}
+
+}  // namespace detail::core
 
 GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool failover) {
     const int gpus = from.cluster.machine.gpus, machines = from.cluster.machines;
@@ -30,18 +50,23 @@ GX_DECL Core core_of(const Core& from, const std::vector<bool>& left, bool failo
     Core core{from.cluster, {}};
     core.cluster.machines = best_machines;
     core.cluster.machine.gpus = best;
-    try {
-        if (best > 0) check_cluster(core.cluster, failover);
-    } catch (const Error&) {
-        core.cluster.fabric = star();
-    }
-    for (int m = 0; m < machines && best > 0; ++m) {
+    if (best == 0) return core;
+    std::vector<int> of_first;  // GPUs that are left, of the first machine
+    for (int m = 0; m < machines; ++m) {
         if (counts[static_cast<std::size_t>(m)] < best) continue;
         for (int g = 0, taken = 0; g < gpus && taken < best; ++g) {
             if (!of(m, g)) continue;
+            if (std::ssize(core.members) < best) of_first.push_back(g);
             core.members.push_back(from.members[static_cast<std::size_t>(m * gpus + g)]);
             ++taken;
         }
+    }
+    Wiring& wiring = core.cluster.machine.wiring;
+    if (wiring.known && best < gpus) wiring = detail::core::wiring_of(wiring, of_first);
+    try {
+        check_cluster(core.cluster, failover);
+    } catch (const Error&) {
+        core.cluster.fabric = star();
     }
     return core;
 }
