@@ -320,10 +320,12 @@ public:
         for (std::size_t i = 0; i < faults_.size(); ++i) {
             const bool before = run && run->fired(i);
             if (before && once(faults_[i])) continue;
-            const auto seen = as_seen_by(core, all, faults_[i], passed);
-            if (!seen) continue;
-            faults.push_back(*seen);
-            fired.push_back(before);
+            FaultList seen = as_seen_by(core, all, faults_[i], passed);
+            const bool any = before || seen.size() > 1;  // one of two may come too late
+            for (Fault& each : seen) {
+                faults.push_back(std::move(each));
+                fired.push_back(any);
+            }
         }
         if (faults.empty()) return {};
         return FaultPlan(std::make_shared<const Listed>(std::move(faults), std::move(fired)));

@@ -1,7 +1,9 @@
 // Faults in a smaller cluster: the body.
 #pragma once
 
-#include <algorithm>  // find, max
+#include <algorithm>  // find, max, min
+#include <chrono>     // hours
+#include <utility>    // move
 #include <variant>    // visit
 
 #include <gx/sim/fault/seen_by_core.hpp>        // as_seen_by
@@ -9,8 +11,10 @@
 
 namespace gx::sim {
 
-GX_DECL std::optional<Fault> as_seen_by(const Core& core, const ClusterSpec& all, Fault fault,
-                                        Nanoseconds passed, std::int64_t updates) {
+GX_DECL FaultList as_seen_by(const Core& core, const ClusterSpec& all, Fault fault,
+                             Nanoseconds passed, std::int64_t updates) {
+    constexpr Nanoseconds year = std::chrono::hours(24 * 365);  // later ones are refused
+    FaultList seen;
     const int gpus = core.cluster.machine.gpus;
     bool there = true;
     const auto rank = [&](int& r) {
@@ -67,20 +71,41 @@ GX_DECL std::optional<Fault> as_seen_by(const Core& core, const ClusterSpec& all
                 if (f.at < passed)
                     f.unnoticed = std::max(Nanoseconds(0), f.unnoticed - (passed - f.at));
             if constexpr (requires { f.every; }) {  // bursts: those that are still to come
-                while (f.times > 0 && f.at + f.lasts <= passed) f.at += f.every, --f.times;
+                const auto left = [&] {
+                    return f.lasts == forever ? forever : f.at + f.lasts - passed;
+                };
+                while (f.times > 0 && left().count() <= 0) f.at += f.every, --f.times;
+                if (there && f.times > 0 && f.at < passed) {
+                    seen.push_back(SlowGpu{f.rank, f.factor, Nanoseconds(0), left()});
+                    f.at += f.every, --f.times;
+                }
                 there = there && f.times > 0;
             } else if constexpr (requires { f.lasts; }) {
-                if (f.at < passed && f.lasts != forever) f.lasts -= passed - f.at;
+                const Nanoseconds since = passed - f.at;
+                if (f.at < passed && f.lasts != forever) f.lasts -= since;
                 there = there && f.lasts.count() > 0;
-            } else if constexpr (requires { f.at; }) {
-                constexpr bool lasting = requires { f.nic; };  // a lost NIC stays lost
-                there = there && (lasting || f.at >= passed);
+                if constexpr (requires { f.up; })
+                    if (there && f.at < passed) {
+                        const bool again = f.down != forever && f.up != forever;
+                        const Nanoseconds phase = again ? since % (f.down + f.up) : since;
+                        if (phase < f.down) {
+                            const Nanoseconds rest = f.down == forever ? forever : f.down - phase;
+                            seen.push_back(
+                                CutLink{f.wire, Nanoseconds(0), std::min(rest, f.lasts)});
+                        }
+                        if (again) {
+                            const Nanoseconds next = f.down + f.up - phase;
+                            f.at = passed + next;
+                            if (f.lasts != forever) f.lasts -= next;
+                        }
+                        there = again && f.lasts.count() > 0 && f.at - passed <= year;
+                    }
             }
             if constexpr (requires { f.at; }) f.at = std::max(Nanoseconds(0), f.at - passed);
         },
         fault);
-    if (!there) return std::nullopt;
-    return fault;
+    if (there) seen.push_back(std::move(fault));
+    return seen;
 }
 
 }  // namespace gx::sim
