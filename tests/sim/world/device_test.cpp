@@ -1,5 +1,6 @@
 #include <gx/sim/world/device.hpp>  // first, so the header is seen to stand alone
 
+#include <cmath>   // nextafter
 #include <vector>  // images
 
 #include <gtest/gtest.h>
@@ -173,6 +174,63 @@ TEST(SimDevice, GpusThatDifferAndStragglersComeFromTheSeedAlone) {
     EXPECT_EQ(time(5, chips), time(5, chips));
     EXPECT_NE(time(5, chips), time(6, chips));
 }
+// With one stream for both the mean would be 1 + 0.5 * 0.5 / 3 = 1.083.
+TEST(SimDevice, TheTwoKindsOfJitterAreDrawnApart) {
+    const auto mean = [](double share, gx::sim::GpuVariation variation) {
+        Nanoseconds all{};
+        World world(gx::sim::ethernet_10g(1), {.compute_jitter = share, .variation = variation});
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(two_layers(), {.batch = 2});
+            for (int i = 0; i < 2000; ++i)
+                (void)device->forward(TwoImages().batch(), gx::Mode::evaluate);
+            all = rank.now();
+        });
+        return gx::seconds(all);
+    };
+    // Four standard deviations of a mean of 2000 products: 4 sqrt(2 / 12 + 1 / 144) / sqrt(2000).
+    EXPECT_NEAR(mean(0.5, {.pass = gx::sim::Jitter::uniform(0.5)}) / mean(0, {}), 1.0, 0.038);
+}
+TEST(SimDevice, AGpuKeepsItsSpeedWhenOthersAreLost) {
+    const auto time = [](World& world, int rank_of) {
+        Nanoseconds forward{};
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(two_layers(), {.batch = 2});
+            const Nanoseconds begin = rank.now();
+            (void)device->forward(TwoImages().batch(), gx::Mode::train);
+            if (rank.rank() == rank_of) forward = rank.now() - begin;
+        });
+        return forward;
+    };
+    World world(gx::sim::ethernet_10g(4),
+                {.seed = 3, .variation = {.gpu = gx::sim::Jitter::uniform(0.5)}});
+    const Nanoseconds second = time(world, 1), last = time(world, 3);
+    EXPECT_NE(second, last);
+    const std::vector<int> lost{0}, then{1};
+    auto three = world.survivors(lost, Nanoseconds(0));
+    ASSERT_EQ(three.members, (std::vector<int>{1, 2, 3}));
+    EXPECT_EQ(time(*three.world, 0), second);
+    EXPECT_EQ(time(*three.world, 2), last);
+    auto two = three.world->survivors(then, Nanoseconds(0));
+    EXPECT_EQ(time(*two.world, 1), last);
+    World slowest(gx::sim::ethernet_10g(2),
+                  {.variation = {.gpu = gx::sim::Jitter::straggler(1, std::nextafter(1000.0, 0))}});
+    slowest.run([](auto&) {});
+    EXPECT_NO_THROW((void)slowest.survivors(lost, Nanoseconds(0)));
+}
+// A test at another image size has a device of its own, which comes and goes.
+TEST(SimDevice, ARankAsksTheNewestOfItsDevices) {
+    World world(gx::sim::ethernet_10g(1));
+    world.run([](auto& rank) {
+        auto first = rank.make_device(two_layers(), {.batch = 2});
+        const Nanoseconds pass = rank.undisturbed_pass(2);
+        auto second = rank.make_device(two_layers(), {.batch = 2});
+        first.reset();
+        EXPECT_EQ(rank.undisturbed_pass(2), pass);
+        auto third = rank.make_device(two_layers(), {.batch = 4});
+        third.reset();
+        EXPECT_EQ(rank.undisturbed_pass(2), pass);
+    });
+}
 
 // ---- Slowdown beside communication --------------------------------------------------
 TEST(SimDevice, KernelsBesideTheStreamsWorkTakeTheirShareLonger) {
@@ -216,6 +274,23 @@ TEST(SimDevice, OnlyTheFirstBatchIsWaitedForWhereCopiesAreShorterThanSteps) {
     const auto expected = gx::Bytes{64 * 3 * 224 * 224 * 4} / gx::BytesPerSecond{12e9};
     EXPECT_EQ(input_first, expected);
     EXPECT_EQ(input_all, input_first) << "the others were copied beside the step before";
+}
+TEST(SimDevice, SaysWhichOptionsCannotBe) {
+    auto spec = gx::sim::ethernet_10g(2);
+    spec.machine.gpu.copy_engines = 0;
+    try {
+        World world(spec, {.timed_as = gx::Graph{},
+                           .framework = {.dispatch = Nanoseconds(-1)},
+                           .gpu_factors = {gx::sim::Factor::of(1.5)},
+                           .copy_inputs = true});
+        FAIL() << "none of them can be";
+    } catch (const gx::Error& e) {
+        const std::string text = e.what();
+        for (const char* part :
+             {"timed_as is a graph without operations", "framework.dispatch is -1 ns",
+              "gpu_factors has 1 numbers for 2 ranks", "the GPU has no copy engine"})
+            EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    }
 }
 TEST(SimDevice, SaysWhichVariationIsOutOfRange) {
     try {

@@ -47,6 +47,10 @@ struct Factor {
         return Nanoseconds(whole * f.steps +
                            ((rest * f.steps + (detail::jitter::one >> 1)) >> bits));
     }
+    /// Both, one behind the other.
+    [[nodiscard]] friend constexpr Factor operator*(Factor a, Factor b) {
+        return a == Factor{} ? b : Factor{(Nanoseconds(a.steps) * b).count()};
+    }
     [[nodiscard]] constexpr auto operator<=>(const Factor&) const = default;
 };
 
@@ -146,10 +150,11 @@ struct GpuVariation {
     [[nodiscard]] constexpr Factor factor(std::uint64_t seed, int rank,
                                           std::uint64_t number) const {
         const auto r = static_cast<std::uint64_t>(rank);
-        const Factor chip = gpu.draw(Rng(seed, "GPU variation"), r);
-        const Factor now = pass.draw(Rng(seed, "compute jitter").at(r), number);
-        if (chip == Factor{}) return now;
-        return {(Nanoseconds(chip.steps) * now).count()};
+        return of_gpu(seed, rank) * pass.draw(Rng(seed, "variation of passes").at(r), number);
+    }
+    /// The part of it that stays.
+    [[nodiscard]] constexpr Factor of_gpu(std::uint64_t seed, int rank) const {
+        return gpu.draw(Rng(seed, "GPU variation"), static_cast<std::uint64_t>(rank));
     }
     /// The largest of all ranks: in lock step all ranks wait for it.
     [[nodiscard]] constexpr Factor slowest(std::uint64_t seed, int ranks,

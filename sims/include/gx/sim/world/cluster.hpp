@@ -54,6 +54,9 @@ struct ClusterOptions {
     Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};   ///< besides: by named distributions
+    /// What each rank's GPU takes of its time, for good, in the place of draws of variation.gpu;
+    /// empty: drawn. Survivors keep theirs.
+    std::vector<Factor> gpu_factors{};
     OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
     /// Charge a reducer's casts, scalings, sums and selections as kernels: VectorKernels.
     bool charge_reducer_kernels = true;
@@ -113,8 +116,9 @@ public:
     [[nodiscard]] double wire_scale() const {
         return static_cast<double>(wire_scale_.timed) / static_cast<double>(wire_scale_.real);
     }
-    /// The device that TimesItsWork is asked of; nullptr: none.
-    void times(const detail::DeviceTiming* device) { timing_ = device; }
+    /// A device begins or ends: TimesItsWork is asked of the newest there is.
+    void begins(const detail::DeviceTiming& device) { devices_.push_back(&device); }
+    void ends(const detail::DeviceTiming& device) { std::erase(devices_, &device); }
     // TimesItsWork, while it has a device.
     [[nodiscard]] int timed_count(int count) const;
     [[nodiscard]] Nanoseconds undisturbed_pass(int count) const;
@@ -128,6 +132,7 @@ public:
 private:
     friend struct Run;
     void live(FunctionRef<void(RankBase&)> f);
+    [[nodiscard]] const detail::DeviceTiming& timing() const;
 
     int rank_;
     Run& run_;
@@ -135,7 +140,7 @@ private:
     const ClusterOptions& options_;
     BusyTime busy_{};
     WireScale wire_scale_{};
-    const detail::DeviceTiming* timing_ = nullptr;
+    std::vector<const detail::DeviceTiming*> devices_{};  ///< oldest first; a test may add one
     std::uint64_t passes_ = 0;
     const ScheduledFiber* main_ = nullptr;
     std::exception_ptr error_{};

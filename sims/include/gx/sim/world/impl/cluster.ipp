@@ -168,6 +168,13 @@ GX_DECL ClusterOptions Base::after(const Core& core, Nanoseconds restart_time) c
         options_.faults.seen_by(core, spec_, elapsed() + restart_time, last().faults.get());
     options.trace = nullptr;
     ++options.seed;
+    if (options_.variation.gpu.kind == Jitter::Kind::none && options_.gpu_factors.empty())
+        return options;
+    options.gpu_factors.clear();
+    for (const int r : core.members)
+        options.gpu_factors.push_back(options_.gpu_factors.empty()
+                                          ? options_.variation.of_gpu(options_.seed, r)
+                                          : options_.gpu_factors[static_cast<std::size_t>(r)]);
     return options;
 }
 
@@ -240,6 +247,23 @@ GX_DECL Problems check(const ClusterSpec& spec, const ClusterOptions& options) {
                        ": it is a share of at least 0 and below 1");
     for (const Jitter& jitter : {options.variation.gpu, options.variation.pass})
         problems.check(jitter.fault().empty(), "variation: " + std::string(jitter.fault()));
+    const auto& factors = options.gpu_factors;
+    problems.check(factors.empty() || std::ssize(factors) == spec.ranks(),
+                   "gpu_factors has " + std::to_string(factors.size()) + " numbers for " +
+                       std::to_string(spec.ranks()) + " ranks: give one for each, or none");
+    for (const Factor& f : factors)
+        problems.check(f.value() >= 0 && f.value() <= 1000,
+                       "gpu_factors has " + std::to_string(f.value()) +
+                           ": a GPU takes from 0 to 1000 times its time");
+    problems.check(options.framework.dispatch.count() >= 0 &&
+                       options.framework.dispatch.count() <= 1'000'000'000,
+                   "framework.dispatch is " + duration_text(options.framework.dispatch) +
+                       ": give a time from 0 to 1 s");
+    problems.check(!options.copy_inputs || spec.machine.gpu.copy_engines > 0,
+                   "copy_inputs asks for copies that run beside kernels, and the GPU has no copy "
+                   "engine: give it one, or leave copy_inputs out");
+    problems.check(!options.timed_as || !options.timed_as->ops.empty(),
+                   "timed_as is a graph without operations: give the one that is timed, or none");
     problems.check(options.overlap_slowdown.share >= 0 && options.overlap_slowdown.share < 100,
                    "overlap_slowdown is " + std::to_string(options.overlap_slowdown.share) +
                        ": it is the share of its time that a kernel takes longer, at least 0");

@@ -99,7 +99,7 @@ GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
                                  std::span<const ParameterSlice> slices) {
     for (int i = 0; i < 2; ++i) note_input(Access::begin, i, {Label("input buffer ") + i});
     note(Access::begin, parameters, {"parameters"});
-    rank_.times(this);
+    rank_.begins(*this);
     parameters_ = parameters.size();
     if (!timed_as_) {
         ready_ = sim::ready_points(trained_graph_, slices);
@@ -112,7 +112,7 @@ GX_DECL void DeviceTiming::begin(std::span<const float> parameters,
 }
 GX_DECL void DeviceTiming::end(std::span<const float> parameters) {
     note(Access::end, parameters, {});
-    rank_.times(nullptr);
+    rank_.ends(*this);
     for (int i = 0; i < 2; ++i) note_input(Access::end, i, {});
 }
 
@@ -202,8 +202,12 @@ GX_DECL void DeviceTiming::begin_pass() {
     const double share = rank_.options().compute_jitter;
     const std::uint64_t pass = rank_.next_pass();
     slowness_ = share == 0 ? 1.0 : 1.0 + share * (2.0 * jitter_.uniform(pass) - 1.0);
-    variation_ =
-        factor_of_pass(rank_.options().variation, rank_.options().seed, rank_.rank(), pass);
+    const ClusterOptions& o = rank_.options();
+    GpuVariation variation = o.variation;
+    if (!o.gpu_factors.empty()) variation.gpu = {};
+    variation_ = factor_of_pass(variation, o.seed, rank_.rank(), pass);
+    if (!o.gpu_factors.empty())
+        variation_ = o.gpu_factors[static_cast<std::size_t>(rank_.rank())] * variation_;
 }
 GX_DECL void DeviceTiming::spend(std::size_t op, Nanoseconds time) {
     if (time.count() == 0) return;
@@ -218,18 +222,15 @@ GX_DECL void DeviceTiming::spend(std::size_t op, Nanoseconds time) {
 
 namespace cluster {
 
-GX_DECL int RankBase::timed_count(int count) const {
-    GX_EXPECT(timing_ != nullptr, "the rank has a device");
-    return timing_->timed_count(count);
+GX_DECL const DeviceTiming& RankBase::timing() const {
+    GX_EXPECT(!devices_.empty(), "the rank has a device");
+    return *devices_.back();
 }
+GX_DECL int RankBase::timed_count(int count) const { return timing().timed_count(count); }
 GX_DECL Nanoseconds RankBase::undisturbed_pass(int count) const {
-    GX_EXPECT(timing_ != nullptr, "the rank has a device");
-    return timing_->undisturbed_pass(count);
+    return timing().undisturbed_pass(count);
 }
-GX_DECL Nanoseconds RankBase::undisturbed_update() const {
-    GX_EXPECT(timing_ != nullptr, "the rank has a device");
-    return timing_->undisturbed_update();
-}
+GX_DECL Nanoseconds RankBase::undisturbed_update() const { return timing().undisturbed_update(); }
 
 }  // namespace cluster
 
