@@ -3,6 +3,7 @@
 
 #include <algorithm>  // count_if
 #include <cmath>      // isnan
+#include <optional>   // what is timed
 
 #include <gtest/gtest.h>
 
@@ -12,6 +13,7 @@
 #include <gx/reducer/multi_ring.hpp>           // MultiRing
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/model/cifar_resnet.hpp>           // ResNet20: what is timed
+#include <gx/model/resnet.hpp>                 // ResNet50: the same
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/world/device.hpp>             // Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
@@ -97,6 +99,40 @@ TEST(Simulated, TimeIsOfTheTimedBatchAndCostsDollars) {
     EXPECT_GT(b.exposed_communication, 0);
     EXPECT_NEAR(r.exposed_communication_pct, 100 * b.exposed_communication / r.seconds, 1e-9);
     EXPECT_LT(r.scaling_efficiency_pct, 100);
+}
+// The last update comes when the stream has been drained; it is an update.
+TEST(Simulated, EveryUpdateIsComputeWhereGradientsAreLateToo) {
+    using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<fp32>>, gx::Warmup<gx::Poly<2>>>;
+    const gx::Split data = images(48, 0);
+    auto one = cluster(3), other = cluster(3);
+    const gx::RunRecord on_time = Plain({.batch = 4, .evaluate = false}).train(one, data),
+                        late = Late({.batch = 4, .evaluate = false}).train(other, data);
+    EXPECT_NEAR(late.breakdown.compute, on_time.breakdown.compute, 1e-15);
+    EXPECT_LT(late.seconds, on_time.seconds);
+}
+TEST(Simulated, WaitsForABatchOnItsWayAreInput) {
+    const gx::Split data = images(48, 0);
+    auto spec = gx::sim::ethernet_10g(3);
+    spec.machine.host_bandwidth = gx::BytesPerSecond{1e6};
+    const auto train = [&](bool copies) {
+        gx::sim::Cluster<gx::reference::Device> world(spec, {.copy_inputs = copies});
+        return Plain({.batch = 4, .evaluate = false}).train(world, data);
+    };
+    const gx::RunRecord with = train(true), without = train(false);
+    EXPECT_GT(with.breakdown.input, 0);
+    EXPECT_EQ(without.breakdown.input, 0);
+    EXPECT_NEAR(with.breakdown.compute, without.breakdown.compute, 1e-15);
+}
+TEST(Simulated, WarnsOfBucketsThatRanksCantShare) {
+    using Cut = gx::Trainer<Net, gx::Bucketed<gx::Ring<fp32>, 1 << 20>, gx::Warmup<gx::Poly<2>>>;
+    const auto warnings = [](std::optional<gx::Graph> timed_as) {
+        auto world = cluster(3, {.timed_as = std::move(timed_as)});
+        return Cut({.batch = 4, .evaluate = false}).train(world, images(48, 0)).warnings;
+    };
+    EXPECT_TRUE(warnings(std::nullopt).empty());
+    const auto small = warnings(gx::graph<gx::ResNet50>());
+    ASSERT_EQ(small.size(), 1u);
+    EXPECT_NE(small[0].find("which 3 ranks can't share equally"), std::string::npos) << small[0];
 }
 // Oracle: the efficiency of n ranks is their throughput over n times that of one rank, which runs
 // without a network in its way; 48 images are 4 whole steps of any rank.

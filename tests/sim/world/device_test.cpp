@@ -275,6 +275,27 @@ TEST(SimDevice, OnlyTheFirstBatchIsWaitedForWhereCopiesAreShorterThanSteps) {
     EXPECT_EQ(input_first, expected);
     EXPECT_EQ(input_all, input_first) << "the others were copied beside the step before";
 }
+TEST(SimDevice, ABatchIsWaitedForOnce) {
+    const auto times = [](bool await) {
+        World world(gx::sim::ethernet_10g(1), {.copy_inputs = true});
+        std::vector<Nanoseconds> ends;
+        world.run([&](auto& rank) {
+            auto device = rank.make_device(two_layers(), {.batch = 2});
+            for (int step = 0; step < 3; ++step) {
+                const TwoImages images;
+                if (await) device->await(images.batch());
+                if (await && step == 0) {
+                    EXPECT_GT(rank.busy().input, Nanoseconds(0));
+                }
+                (void)device->forward(images.batch(), gx::Mode::train);
+                ends.push_back(rank.now());
+            }
+            ends.push_back(rank.busy().input);
+        });
+        return ends;
+    };
+    EXPECT_EQ(times(true), times(false));
+}
 TEST(SimDevice, SaysWhichOptionsCannotBe) {
     auto spec = gx::sim::ethernet_10g(2);
     spec.machine.gpu.copy_engines = 0;

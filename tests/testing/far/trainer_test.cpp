@@ -92,6 +92,17 @@ TEST(TimeOnFarMemory, IsThatOfTheDevices) {
     EXPECT_NEAR(seconds_with(QueueProgress::random), eager, 0.05 * eager);
 }
 
+TEST(TimeOnFarMemory, OfOneRankIsNotCommunicationWhereGradientsAreLate) {
+    using Late = Trainer<Net, DoubleBuffered<DoubleBuffered<Ring<fp32>>>, Constant>;
+    for (const QueueProgress progress : {QueueProgress::late, QueueProgress::eager}) {
+        Far far({{1, 1}, 1, progress});
+        const RunRecord r =
+            Late({.batch = 4, .seed = 3, .evaluate = false}).train(far, images(24, 0));
+        EXPECT_EQ(r.breakdown.exposed_communication, 0);
+        EXPECT_GT(r.breakdown.compute, 0);
+    }
+}
+
 /// The second gradient of rank 1 is not finite.
 struct OverflowsOnRankOne : reference::Device {
     OverflowsOnRankOne(const Graph& graph, DeviceOptions options)

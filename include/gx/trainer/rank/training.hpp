@@ -303,14 +303,20 @@ private:
         }
         accounts_.trace(false, rank_.now());
         const Nanoseconds begin = rank_.now();
+        Nanoseconds done = begin;
         if constexpr (survives) accounted_ = begin;
         if (epoch + 1 == o_.epochs)
             while (const auto late = pipeline_.drain()) {
+                if constexpr (on_host)
+                    mark_ = account(&Breakdown::exposed_communication, done, "WAIT_FOR_ALLREDUCE");
                 apply(*late);
+                if constexpr (on_host && !OwnsUpdate<R>)
+                    mark_ = account(&Breakdown::compute, mark_, "UPDATE");
+                if constexpr (on_host) done = mark_;
                 record_outcome(-1, late);
                 if (slots_.full()) read_outcome();
             }
-        const Nanoseconds read = read_all_outcomes(begin);
+        const Nanoseconds read = read_all_outcomes(done);
         settle();
         account(&Breakdown::exposed_communication, read, "WAIT_FOR_ALLREDUCE");
         accounts_.seconds += seconds(rank_.now() - begin);
@@ -425,6 +431,10 @@ private:
                     device_->load(parts[i]);
                     done = account(&Breakdown::input, done, "INPUT");
                 }
+            if constexpr (requires { device_->await(parts[i]); }) {
+                device_->await(parts[i]);
+                if (rank_.now() > done) done = account(&Breakdown::input, done, "INPUT");
+            }
             forward(parts[i], i, i == last);
             done = account(&Breakdown::compute, done, "FORWARD");
             if (i < last) {
@@ -639,6 +649,7 @@ private:
             if (fills_record() && !device_->warning().empty() &&
                 std::ranges::find(record_.warnings, device_->warning()) == record_.warnings.end())
                 record_.warnings.push_back(device_->warning());
+        if (fills_record()) warn_of_small_buckets(bucket_elements(), wire_scale_of(rank_));
     }
 
     // ---- Losing a rank: impl/survival.ipp ----------------------

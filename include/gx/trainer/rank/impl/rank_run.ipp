@@ -420,6 +420,17 @@ GX_DECL void RankRun::take_news() {
     if (first) std::rethrow_exception(first);
 }
 
+GX_DECL void RankRun::warn_of_small_buckets(std::int64_t elements, double wire_scale) {
+    constexpr std::int64_t enough = 16;  // for a rank: chunks differ by a sixteenth at most
+    if (elements == 0 || wire_scale <= 1 || elements >= enough * ranks()) return;
+    std::string warning =
+        "A bucket of the model that is timed is " + std::to_string(elements) +
+        " elements of the one that is trained, which " + std::to_string(ranks()) +
+        " ranks can't share equally: reductions may take longer than of the timed model. Train a "
+        "larger model, or choose larger buckets.";
+    if (std::ranges::find(record_.warnings, warning) == record_.warnings.end())
+        record_.warnings.push_back(std::move(warning));
+}
 GX_DECL void RankRun::warn_of_checkpoint(std::int64_t step, const std::string& error) {
     record_.warnings.push_back("checkpoint after step " + std::to_string(step) + ": " + error);
 }

@@ -70,6 +70,8 @@ public:
         detail::DeviceTiming::expect_fits(graph, options, rank);
     }
 
+    /// Waits until the batch of the next forward() has arrived, which else waits for it itself.
+    void await(const Batch& batch) { timing_.await(batch.count, !batch.pixels.empty()); }
     ForwardReport forward(const Batch& batch, Mode mode) {
         timing_.reads(inner_.parameters(), "forward");
         ForwardReport report;

@@ -23,7 +23,7 @@ namespace gx::sim::detail {
 /// What sim::Device<Inner> does beside Inner, whatever Inner is: it spends time, copies inputs,
 /// checks watermarks and notes accesses for the race detector. Ordinary code, compiled once.
 ///
-///     begin -> (reads -> forward | reads -> begin_backward -> reported* -> backward |
+///     begin -> (await | reads -> forward | reads -> begin_backward -> reported* -> backward |
 ///               begin_update -> update)* -> end
 class DeviceTiming {
 public:
@@ -47,8 +47,10 @@ public:
     void end(std::span<const float> parameters);
 
     void reads(std::span<const float> parameters, const char* pass);
-    /// `pixels`: of 8 bits; else floats, which the host converts to the format that is computed
-    /// in before it copies them.
+    /// Waits for a batch; `pixels`: of 8 bits; else floats, which the host converts to the format
+    /// that is computed in before it copies them.
+    void await(int count, bool pixels);
+    /// The same, where it has not been waited for, and computes.
     void forward(int count, bool pixels);
     void begin_backward(std::span<const float> gradients);
     void reported(std::size_t watermark) { watermarks_.reported(watermark); }
@@ -101,7 +103,8 @@ private:
     int input_ = 0;                      ///< the one that is computed on
     std::int64_t batches_ = -1;          ///< number of the batch in it
     int count_ = 0;
-    bool pixels_ = false;  ///< the batch has bytes
+    bool pixels_ = false;   ///< the batch has bytes
+    bool arrived_ = false;  ///< await() has waited for it
 };
 
 }  // namespace gx::sim::detail

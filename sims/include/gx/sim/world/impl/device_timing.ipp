@@ -122,10 +122,15 @@ GX_DECL void DeviceTiming::reads(std::span<const float> parameters, const char* 
 GX_DECL void DeviceTiming::receives(std::span<const float> parameters) {
     note(Access::write, parameters, {"parameters from other ranks"});
 }
-GX_DECL void DeviceTiming::forward(int count, bool pixels) {
+GX_DECL void DeviceTiming::await(int count, bool pixels) {
     count_ = timed_count(count);
     pixels_ = pixels;
     wait_for_input();
+    arrived_ = true;
+}
+GX_DECL void DeviceTiming::forward(int count, bool pixels) {
+    if (!arrived_) await(count, pixels);
+    arrived_ = false;
     note_input(Access::read, input_, {"forward", batches_});
     begin_pass();
     for (std::size_t i = 0; i < times_.ops().size(); ++i) spend(i, times_.ops()[i].forward(count_));
