@@ -66,6 +66,17 @@ bool averages_like_plain_words(Rows rows, gx::Simd simd) {
                 return false;
     return true;
 }
+/// On every instruction set, and for every element in both kinds of memory.
+bool all_average_like_plain_words(const Rows& rows) {
+    bool all = true;
+    for (const gx::Simd simd : instruction_sets())
+        all = all && averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd) &&
+              averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd) &&
+              averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd) &&
+              averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd) &&
+              averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd);
+    return all;
+}
 TEST(Average, KeepsSubnormalMeansOfNormalNumbers) {
     constexpr float least = std::numeric_limits<float>::min();
     for (const gx::Simd simd : instruction_sets()) {
@@ -95,13 +106,7 @@ TEST(Average, KeepsTheFirstOfTwoNaNs) {
     const Rows rows{std::vector<float>(200, 1.0f),
                     std::vector<float>(200, std::bit_cast<float>(0xffa00001u)),
                     std::vector<float>(200, std::bit_cast<float>(0x7fe00000u))};
-    for (const gx::Simd simd : instruction_sets()) {
-        EXPECT_TRUE((averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd)));
-        EXPECT_TRUE((averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd)));
-        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
-        EXPECT_TRUE((averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd)));
-        EXPECT_TRUE((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
-    }
+    EXPECT_TRUE(all_average_like_plain_words(rows));
 }
 /// Numbers from below the least normal one to above the least sum that is rounded without a look at
 /// what it is made of; often with the negative of the rank before, so that sums are small or zero.
@@ -143,13 +148,7 @@ RC_GTEST_PROP(Average, EveryInstructionSetHasTheBitsOfPlainWords, (std::uint64_t
         row[*rc::gen::inRange<std::size_t>(0, row.size())] =
             odd[*rc::gen::inRange<std::size_t>(0, odd.size())];
     }
-    for (const gx::Simd simd : instruction_sets()) {
-        RC_ASSERT((averages_like_plain_words<gx::fp32, gx::fp32>(rows, simd)));
-        RC_ASSERT((averages_like_plain_words<gx::fp16, gx::fp32>(rows, simd)));
-        RC_ASSERT((averages_like_plain_words<gx::bf16, gx::fp32>(rows, simd)));
-        RC_ASSERT((averages_like_plain_words<gx::fp16, gx::fp16>(rows, simd)));
-        RC_ASSERT((averages_like_plain_words<gx::bf16, gx::bf16>(rows, simd)));
-    }
+    RC_ASSERT(all_average_like_plain_words(rows));
 }
 
 }  // namespace
