@@ -83,6 +83,11 @@ concept TakesSecondLabels = bool(D::takes_second_labels);
 template <class D>
 concept ConcurrentPasses = bool(D::concurrent_passes);
 
+/// A device that batches have to reach first: 'await(batch)' waits for that of the next forward(),
+/// which else does so itself. The Trainer counts this time as input.
+template <class D>
+concept AwaitsBatches = requires(D& d, const Batch& batch) { d.await(batch); };
+
 /// The label that a hit is counted for.
 [[nodiscard]] constexpr std::int32_t counted_label(std::int32_t label, const SecondLabel& second) {
     return second.share > 0.5f ? second.label : label;

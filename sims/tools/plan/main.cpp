@@ -441,7 +441,7 @@ std::vector<std::string> assumptions(const tools::predict::Stack& s, const Input
                          "stragglers that deviate by {:.1f} % (V100; others by memory bandwidth).",
                          100 * s.interference, s.step_ms, s.mb_ms, s.machines_ms, 100 * s.jitter),
              "Intervals are of what many GPUs add to a step of one, as wide as errors on published "
-             "results were; gx predict --score says what share of results they hold."})
+             "results were; gx predict --score prints their coverage."})
         all.push_back(std::move(sentence));
     return all;
 }

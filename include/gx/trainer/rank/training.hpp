@@ -431,7 +431,7 @@ private:
                     device_->load(parts[i]);
                     done = account(&Breakdown::input, done, "INPUT");
                 }
-            if constexpr (requires { device_->await(parts[i]); }) {
+            if constexpr (AwaitsBatches<Device>) {
                 device_->await(parts[i]);
                 if (rank_.now() > done) done = account(&Breakdown::input, done, "INPUT");
             }

@@ -54,8 +54,8 @@ struct ClusterOptions {
     Framework framework = fused_kernels;  ///< which kernels the timed graph is made of
     double compute_jitter = 0;  ///< each pass takes (1 +- up to this share) of its time, uniformly
     GpuVariation variation{};   ///< besides: by named distributions
-    /// What each rank's GPU takes of its time, for good, in the place of draws of variation.gpu;
-    /// empty: drawn. Survivors keep theirs.
+    /// A factor on the time of each rank's kernels, for good, in the place of draws of
+    /// variation.gpu; empty: drawn. Survivors keep theirs.
     std::vector<Factor> gpu_factors{};
     OverlapSlowdown overlap_slowdown{};  ///< of kernels that start while the stream works
     /// Charge a reducer's casts, scalings, sums and selections as kernels: VectorKernels.

@@ -22,7 +22,7 @@ GX_COLD [[nodiscard]] inline std::string gbps(BytesPerSecond r) {
     return text + " Gb/s";
 }
 
-/// Numbers as a machine file has them, and the same ranges; also no NaN.
+/// Ranges of a specification's numbers, at least as wide as a machine file's; a NaN is in none.
 class Numbers {
 public:
     explicit Numbers(std::string of) : of_(std::move(of)) {}
