@@ -186,6 +186,40 @@ TEST(Survival, TimeAndDollarsCoverAllWorlds) {
                 1e-9 * r.seconds);
 }
 
+/// Runs whose steps have two images a rank, of which one step or two lose a rank.
+template <class R>
+void expect_every_update_timed_once() {
+    using T = Trains<R>;
+    const auto run = [&](std::vector<Departure> departures, gx::sim::FaultList list) {
+        set_script(std::move(departures));
+        auto world = scripted_cluster(gx::sim::ethernet_10g(4), faults(std::move(list)));
+        return T(options<T>()).train(world, data(48));
+    };
+    const auto whole = run({}, {});
+    const double step = whole.undisturbed_seconds / double(whole.steps.size());
+    ASSERT_GT(step, 0);
+    const auto expect_steps = [&](const gx::RunRecord& r, std::size_t steps, std::string where) {
+        ASSERT_EQ(r.steps.size(), steps) << where;
+        EXPECT_NEAR(r.undisturbed_seconds / step, double(steps), 1e-9) << where;
+    };
+    for (const std::int64_t at : {0, 3, 6, 9}) {
+        // Steps of 8 images up to the loss, then of 6.
+        const std::size_t steps = std::size_t(at + (96 - 8 * at) / 6);
+        expect_steps(run({}, {gx::sim::DeadInCollective{2, at, 0, 3}}), steps,
+                     fmt::format("a message of step {}", at));
+        expect_steps(run({{.ranks = {1}, .step = at}}, {}), steps, fmt::format("step {}", at));
+        expect_steps(run({{.ranks = {1}, .step = at, .device = true}}, {}), steps,
+                     fmt::format("the device in step {}", at));
+    }
+    // Three steps of 8 images, four of 6, and 12 of 4.
+    expect_steps(run({{.ranks = {1}, .step = 3}, {.ranks = {1}, .step = 7, .device = true}}, {}),
+                 19, "two losses");
+}
+TEST(Survival, UndisturbedTimeHasEveryUpdateOnce) {
+    expect_every_update_timed_once<Plain>();
+    expect_every_update_timed_once<Late>();
+}
+
 // ---- Recovery from checkpoints ------------------------------------------------------
 TEST(Survival, GoesBackToTheNewestCheckpointThatIsWhole) {
     using T = Trains<Late>;

@@ -21,8 +21,9 @@ namespace gx::detail::trainer {
 struct Snapshot {
     std::int64_t forwards = -1;
     std::vector<float> statistics{};
-    std::int64_t images = 0;  ///< of this rank, in the epoch
-    double undisturbed_seconds = 0;
+    std::int64_t images = 0;           ///< of this rank, in the epoch
+    double undisturbed_seconds = 0;    ///< with the updates by ...
+    std::int64_t timed_gradients = 0;  ///< ... the first so many gradients
 };
 
 /// A checkpoint within an epoch.

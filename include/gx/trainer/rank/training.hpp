@@ -578,8 +578,13 @@ private:
                        slots_.rate(), vectors_.template view<M>(), slots_.decisions());
             }
         });
+        account_update(std::int64_t(reduced.index));
+    }
+    /// The nominal time of the update by `gradient`.
+    void account_update(std::int64_t gradient) {
         if constexpr (TimesItsWork<Rank>)
             accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());
+        timed_gradients_ = gradient + 1;
     }
     /// Bytes that the timed model would send.
     [[nodiscard]] std::int64_t on_the_wire(std::int64_t bytes) const {
@@ -688,9 +693,10 @@ private:
     [[no_unique_address]] Passes passes_ = make_passes();
     std::vector<StateShape> reserved_state_;  ///< of a run that writes checkpoints
     Event agreed_{};  ///< on a device: behind the agreement on a shard's latest update
-    std::int64_t steps_of_epoch_ = 0;  ///< of the present one
-    Nanoseconds mark_{};               ///< until when a step that a reducer owns is accounted for
-    Nanoseconds accounted_{};          ///< accounts_.seconds has the time up to here
+    std::int64_t steps_of_epoch_ = 0;   ///< of the present one
+    Nanoseconds mark_{};                ///< until when a step that a reducer owns is accounted for
+    Nanoseconds accounted_{};           ///< accounts_.seconds has the time up to here
+    std::int64_t timed_gradients_ = 0;  ///< whose updates are in accounts_.undisturbed_seconds
     std::optional<double> gone_back_to_{};  ///< training time of the checkpoint, after a loss
     bool joined_ = false;                   ///< it has a state
 };

@@ -96,8 +96,7 @@ void GX_OF_RANK_TRAINING::apply_on_host(const ReducedIn<M>& reduced, bool last) 
     expect(done.delivery);
     bytes_sent_ += on_the_wire(done.bytes_sent);
     mark_ = account(&Breakdown::exposed_communication, mark_, "WAIT_FOR_PARAMETERS");
-    if constexpr (TimesItsWork<Rank>)
-        if (applied) accounts_.undisturbed_seconds += seconds(rank_.undisturbed_update());
+    if (applied) account_update(std::int64_t(reduced.index));
 }
 
 // ---- Checkpoints: the state of parts goes to rank 0 by the hosts, and is restored by them -------

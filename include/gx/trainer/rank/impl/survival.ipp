@@ -76,6 +76,7 @@ void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t imag
     }
     s.images = images;
     s.undisturbed_seconds = accounts_.undisturbed_seconds;
+    s.timed_gradients = timed_gradients_;
 }
 
 /// Before the sums of an epoch are added up over the ranks.
@@ -236,7 +237,7 @@ GX_COLD void GX_OF_RANK_TRAINING::join() {
         if constexpr (carries_state) share_state();
     } else {
         start();
-        carried_.gradients = step_ - std::ssize(pipeline_.pending());
+        carried_.gradients = timed_gradients_ = step_ - std::ssize(pipeline_.pending());
         carried_.before = carried_.present = {};
         carried_.course = {.timetable = run_.timetable,
                            .first_step = step_,
@@ -377,6 +378,10 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
     images_ = from.images;
     images_of_all_ = std::int64_t(images[0]);
     accounts_.undisturbed_seconds = from.undisturbed_seconds;
+    for (auto g = std::max(from.timed_gradients, next - std::ssize(carried_.applied)); g < next;
+         ++g)
+        if (carried_.was_applied(g)) account_update(g);
+    timed_gradients_ = next;
     accounts_.timed_images = epoch.timed_images;
     first_epoch_ = epoch.epoch;
     step_ = world_step_ = next;
