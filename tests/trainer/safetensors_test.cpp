@@ -97,6 +97,25 @@ TEST(Safetensors, FindEveryBitThatChanged) {
                       "its content has changed since it was written: field 'crc32'"));
 }
 
+TEST(Safetensors, EmptyTensorsLeaveTheSumAsItIs) {
+    const Folder folder;
+    const std::vector<float> a{1, -2, 3}, never;
+    std::vector<float> cleared{9};
+    cleared.clear();
+    for (const auto& empty : {never, cleared})
+        for (const bool last : {false, true}) {
+            std::vector<gx::NamedTensor> all{{"a", {3}, a}};
+            all.insert(last ? all.end() : all.begin(), {"none", {0}, empty});
+            gx::write_safetensors(folder / "f", all);
+            EXPECT_EQ(gx::read_safetensors(folder / "f").tensors.at("a").values, a);
+            std::string text = read_text(folder / "f");
+            text[text.size() - 1] ^= 1;
+            write_text(folder / "f", text);
+            EXPECT_TRUE(holds(error_of([&] { (void)gx::read_safetensors(folder / "f"); }),
+                              "its content has changed since it was written"));
+        }
+}
+
 // ---- Bad files ----------------------------------------------------------------------
 
 TEST(Safetensors, SayWhatIsWrong) {

@@ -34,6 +34,7 @@ public:
     static constexpr const char *name = "crc32", *zeros = "00000000";
 
     void add(const void* data, std::size_t bytes) {
+        if (bytes == 0) return;  // of a null pointer crc32_z returns the sum of nothing
         sum_ = ::crc32_z(sum_, static_cast<const unsigned char*>(data), bytes);
     }
     GX_COLD [[nodiscard]] std::string text() const {
