@@ -108,6 +108,20 @@ TEST(WebDataset, ReadsSizesInBinaryAndOfPax) {
     EXPECT_THAT(samples_of(WebDataset(folder / "a.tar")),
                 ElementsAre(StoredSample{"abc", 1}, StoredSample{"abcd", 2}));
 }
+/// In some systems the size of a folder is a quota, and that of a link is its file's.
+TEST(WebDataset, FoldersAndLinksHaveNoData) {
+    const Folder folder;
+    const auto of_size = [](const char* name, char kind) {
+        return member(name, std::string(2000, 'x'), kind, "a/0.txt").substr(0, 512);
+    };
+    write_text(folder / "a.tar", sample("a/0", "zero", 0) + of_size("b/", '5') +
+                                     sample("b/1", "one", 1) + of_size("b/link", '1') +
+                                     of_size("b/symbolic", '2') + of_size("b/pipe", '6') +
+                                     sample("b/2", "two", 2) + end);
+    EXPECT_THAT(
+        samples_of(WebDataset(folder / "a.tar")),
+        ElementsAre(StoredSample{"zero", 0}, StoredSample{"one", 1}, StoredSample{"two", 2}));
+}
 
 // ---- A property -----------------------------------------------------------------------------
 TEST(WebDataset, ReadsWhatATarHolds) {

@@ -24,7 +24,7 @@ using encoded::Flaw;
 using encoded::Index;
 using encoded::Scanner;
 
-inline constexpr std::size_t block = 512, name_most = 1 << 16;
+inline constexpr std::size_t block = 512, name_most = 1 << 16, pax_most = 1 << 20;
 
 using Header = std::span<const std::uint8_t>;  // one block
 
@@ -165,10 +165,14 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
         const auto kind = static_cast<char>(header[156]);
         Member member = index.at(file, at, [&] {
             expect_checksum(header);
+            // Links, devices and folders have no data, whatever their size says (POSIX ustar).
+            const bool holds_data = kind < '1' || kind > '6';
             const bool described = kind != 'L' && kind != 'K' && kind != 'x' && kind != 'g';
             const Overrides own = described ? std::exchange(next, {}) : Overrides{};
             Member m{own.name ? *own.name : name_of(header), at + block,
-                     own.bytes ? *own.bytes : number_of(header.subspan(124, 12), "size")};
+                     !holds_data ? 0
+                     : own.bytes ? *own.bytes
+                                 : number_of(header.subspan(124, 12), "size")};
             if (m.bytes > left - block)
                 throw Flaw(
                     fmt::format("'{}' has {} bytes, and the file ends {} bytes behind its "
@@ -177,9 +181,12 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
             if (kind == '1' || kind == '2') m.link = text_of(header.subspan(157, 100));
             if (kind == 'S')
                 throw Flaw(fmt::format("'{}' is a sparse file: expected whole ones", m.name));
-            if ((kind == 'L' || kind == 'x') && m.bytes > name_most)
+            if (kind == 'L' && m.bytes > name_most)
                 throw Flaw(
                     fmt::format("a name of {} bytes: expected at most {}", m.bytes, name_most));
+            if (kind == 'x' && m.bytes > pax_most)
+                throw Flaw(fmt::format("a pax header of {} bytes: expected at most {}", m.bytes,
+                                       pax_most));
             return m;
         });
         const auto header_at = at;
