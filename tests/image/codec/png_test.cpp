@@ -57,6 +57,32 @@ TEST(PngDecoder, HasThePixelsOfPillow) {
     EXPECT_EQ(cases, 8);
 }
 
+/// A file of a few kilobytes with texts that unpack to as much as a chunk may.
+TEST(PngDecoder, UnpacksNoTexts) {
+    const ImageSize size{3, 2};
+    const Pixels image = pattern(size), plain = png_of(image, size, {});
+    const std::vector<std::uint8_t> text(7'900'000, 'x');
+    Pixels data{'z', 'T', 'X', 't', 'k', 0, 0};
+    std::vector<std::uint8_t> packed(::compressBound(text.size()));
+    uLongf count = packed.size();
+    ASSERT_EQ(::compress(packed.data(), &count, text.data(), text.size()), Z_OK);
+    data.insert(data.end(), packed.begin(), packed.begin() + std::ptrdiff_t(count));
+    Pixels chunk;
+    const auto put = [&](std::uint32_t n) {
+        for (const int shift : {24, 16, 8, 0}) chunk.push_back(std::uint8_t(n >> shift));
+    };
+    put(std::uint32_t(data.size() - 4));
+    chunk.insert(chunk.end(), data.begin(), data.end());
+    put(std::uint32_t(::crc32_z(0, data.data(), data.size())));
+    Pixels file = plain;
+    constexpr std::ptrdiff_t behind_header = 33;
+    for (int i = 0; i < 5; ++i)
+        file.insert(file.begin() + behind_header, chunk.begin(), chunk.end());
+    PngDecoder decoder;
+    EXPECT_EQ(decoded(decoder, file), image);
+    EXPECT_LT(decoder.bytes(), 1'000'000u);
+}
+
 // ---- Properties -------------------------------------------------------------------------------
 TEST(PngDecoder, DecodesARegionOfEveryKindAsItWasWritten) {
     PngDecoder decoder;

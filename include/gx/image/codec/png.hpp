@@ -17,8 +17,8 @@ namespace gx {
 /// alpha and transparent colours are dropped, gamma is ignored: Pillow's convert("RGB"), but for
 /// 16-bit grey, which Pillow clips at 255.
 ///
-/// Errors: as JpegDecoder, but a truncated file whatever DecodeOptions say. A chunk of more than
-///         8 MB beside the pixels is refused.
+/// Errors: as JpegDecoder, but a truncated file whatever DecodeOptions say. Texts and colour
+///         profiles are skipped; another chunk of more than 8 MB beside the pixels is refused.
 /// Cost:   rows are decoded from the first to the last of the region; of an interlaced file the
 ///         whole image, which is held in memory.
 class PngDecoder {

@@ -127,6 +127,9 @@ GX_DECL const ImageHeader& PngDecoder::open(std::span<const std::uint8_t> bytes,
         png_set_read_fn(s.png, &s, State::read);
         png_set_user_limits(s.png, 0x7fffffff, 0x7fffffff);  // DecodeOptions has the limit
         png_set_chunk_malloc_max(s.png, detail::image::png_chunk_bytes_max);
+        // Of no use here, and up to 1000 of them, each of which unpacks to as much as one may.
+        constexpr png_byte texts[] = "zTXt\0iTXt\0tEXt\0iCCP\0sPLT";
+        png_set_keep_unknown_chunks(s.png, PNG_HANDLE_CHUNK_NEVER, texts, 5);
         png_read_info(s.png, s.info);
     });
     s.header = {
