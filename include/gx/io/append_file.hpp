@@ -27,6 +27,8 @@ public:
     GX_DECL void append(std::string_view record);
     /// Keeps the first `bytes`; no-op for what is no regular file.
     GX_DECL void cut(std::uint64_t bytes);
+    /// Not a pipe, a terminal or another device.
+    [[nodiscard]] bool is_regular() const { return regular_; }
     [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
 private:

@@ -1,6 +1,8 @@
 // metrics.jsonl: its lines, what a resumed run makes of it, and what a killed one leaves.
 #include <gx/trainer/monitor/metrics_file.hpp>
 
+#include <fcntl.h>     // open
+#include <sys/stat.h>  // mkfifo
 #include <sys/wait.h>  // waitpid
 #include <unistd.h>    // fork, pipe
 
@@ -109,6 +111,26 @@ TEST(MetricsFile, OfAResumedRunHasEachStepOnce) {
             ->at("loss_of_rank_nats");
     };
     EXPECT_EQ(loss_at_2(rest), loss_at_2(whole));
+}
+/// What a reader has had of a pipe stays; it is not read here.
+TEST(MetricsFile, OfAResumedRunGoesToAPipe) {
+    const Folder folder;
+    const auto path = folder / "pipe";
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+    ASSERT_GE(reader, 0);
+    auto world = threads(2);
+    Plain::Options o{.batch = 5, .epochs = 2, .output = folder.path, .evaluate = false};
+    (void)Plain(o).train(world, images(20));
+    gx::MetricsFile metrics(path);
+    o.observers = {&metrics};
+    o.resume = folder / "epoch-0001.safetensors";
+    (void)Plain(o).train(world, images(20));
+    std::string text(1 << 16, '\0');
+    text.resize(std::size_t(std::max<::ssize_t>(0, ::read(reader, text.data(), text.size()))));
+    ::close(reader);
+    EXPECT_TRUE(text.starts_with(R"({"event":"start","step":2,)")) << text;
+    EXPECT_TRUE(holds(text, R"({"event":"end","step":4,)")) << text;
 }
 TEST(MetricsFile, ALineWithoutItsEndIsDropped) {
     const Folder folder;

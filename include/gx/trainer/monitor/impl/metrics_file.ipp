@@ -77,6 +77,7 @@ GX_DECL void MetricsFile::end() {
 }
 
 GX_DECL void MetricsFile::cut_at(std::int64_t step, int epoch) {
+    if (!file_->is_regular()) return;  // what a pipe has had is not to be read here
     std::uint64_t kept = 0;
     std::string checkpoints;  // valid still, though they were written beside later steps
     bool later = false, ends_again = false;
