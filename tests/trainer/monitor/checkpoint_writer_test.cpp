@@ -43,7 +43,7 @@ std::vector<KeptCheckpoint> kept(std::initializer_list<double> accuracies) {  //
     for (const double a : accuracies) {
         const auto step = std::int64_t(out.size()) + 1;
         out.push_back({.file = std::to_string(step), .step = step});
-        if (a >= 0) out.back().test_accuracy_pct = a;
+        if (!(a < 0)) out.back().test_accuracy_pct = a;
     }
     return out;
 }
@@ -57,6 +57,7 @@ TEST(CheckpointWriter, KeepsTheNewestAndTheBest) {
     EXPECT_EQ(steps(to_delete(kept({10, 20, 30, 90}), 2)), (std::vector{1, 2}));
     EXPECT_EQ(steps(to_delete(kept({90, 90, -1, -1, -1}), 1)), (std::vector{1, 3, 4}))
         << "of equal ones the newest";
+    EXPECT_EQ(steps(to_delete(kept({NAN, 50, 60, 40}), 1)), (std::vector{1, 2}));
     EXPECT_EQ(steps(to_delete(kept({-1, -1, -1}), 1)), (std::vector{1, 2}));
     EXPECT_TRUE(to_delete(kept({1, 2, 3}), 0).empty());
     EXPECT_TRUE(to_delete(kept({1, 2, 3}), 3).empty());

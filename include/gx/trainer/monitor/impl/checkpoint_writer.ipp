@@ -3,6 +3,7 @@
 
 #include <algorithm>     // upper_bound
 #include <charconv>      // from_chars
+#include <cmath>         // isnan
 #include <exception>     // whatever is thrown
 #include <string_view>   // names
 #include <system_error>  // error_code
@@ -17,10 +18,11 @@ GX_DECL std::vector<KeptCheckpoint> to_delete(const std::vector<KeptCheckpoint>&
     std::vector<KeptCheckpoint> out;
     if (keep == 0) return out;
     std::optional<std::size_t> best;
-    for (std::size_t i = 0; i < all.size(); ++i)
-        if (all[i].test_accuracy_pct &&
-            (!best || *all[i].test_accuracy_pct >= *all[*best].test_accuracy_pct))
-            best = i;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const auto accuracy = all[i].test_accuracy_pct;
+        if (!accuracy || std::isnan(*accuracy)) continue;
+        if (!best || *accuracy >= *all[*best].test_accuracy_pct) best = i;
+    }
     for (std::size_t i = 0; i + std::size_t(keep) < all.size(); ++i)
         if (i != best) out.push_back(all[i]);
     return out;
