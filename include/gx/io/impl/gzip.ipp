@@ -40,7 +40,7 @@ inline void expect_at_end(const std::filesystem::path& file, const FileBytes& co
     };
     const auto sum = static_cast<std::uint32_t>(crc32_z(0, contents.data(), contents.size()));
     if (!in || word(0) != sum || word(4) != static_cast<std::uint32_t>(contents.size()))
-        damaged(file, "other bytes follow the gzip stream");
+        damaged(file, "other bytes, or another gzip stream, follow its first one");
 }
 
 }  // namespace detail::loader
