@@ -1,10 +1,11 @@
 // NodeMemory: mapping, the allocator of a part, and meetings.
 #pragma once
 
-#include <fcntl.h>     // open
-#include <sys/mman.h>  // mmap, memfd_create
-#include <sys/stat.h>  // fstat
-#include <unistd.h>    // ftruncate, sysconf
+#include <fcntl.h>         // open
+#include <sys/mman.h>      // mmap, memfd_create
+#include <sys/resource.h>  // getrlimit
+#include <sys/stat.h>      // fstat
+#include <unistd.h>        // ftruncate, sysconf
 
 #include <algorithm>  // max, min
 #include <array>      // few ranks
@@ -45,6 +46,13 @@ GX_DECL NodeMemory::NodeMemory(int ranks, std::byte* base, std::size_t part_byte
 /// Whether there is a core for each rank. Processes may be told different numbers of cores.
 inline bool has_core_for_each(int ranks) {
     return static_cast<unsigned>(ranks) <= std::thread::hardware_concurrency();
+}
+
+/// Whether files may have so many bytes (ulimit -f): one that grows beyond ends the process.
+inline bool may_grow_to(std::size_t bytes) {
+    rlimit most{};
+    return ::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
+           bytes <= most.rlim_cur;
 }
 
 /// All of it, from a multiple of `alignment` on, or nullptr. `file`: -1: of this process and its
@@ -95,7 +103,7 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
     const auto all_of = [&] { return head_of(ranks) + part * static_cast<std::size_t>(ranks); };
     if (session.rank() == 0) {
         all = all_of();
-        file = Descriptor(::memfd_create("gx", MFD_CLOEXEC));
+        if (may_grow_to(all)) file = Descriptor(::memfd_create("gx", MFD_CLOEXEC));
         if (file && ::ftruncate(file.get(), static_cast<off_t>(all)) == 0)
             path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get()) +
                    " " + std::to_string(part) + (has_core_for_each(ranks) ? " 1 " : " 0 ") +
