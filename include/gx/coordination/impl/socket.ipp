@@ -175,6 +175,9 @@ inline Descriptor listen_at_host(std::string_view address, const Parsed& p) {
         const int yes = 1;
         if (!s) continue;
         ::setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+        const int no = 0;  // "[::]" is every address of either kind
+        if (a->ai_family == AF_INET6)
+            ::setsockopt(s.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
         if (::bind(s.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(s.get(), SOMAXCONN) == 0)
             return s;
     }
