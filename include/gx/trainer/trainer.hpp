@@ -117,6 +117,7 @@ public:
         WorldInfo after;
         try {
             if (run.is_over) {
+                compare_terms(world, run);
                 detail::trainer::restore_record(run, record);
                 after = info_of(world);
             } else if constexpr (V::continues) {
@@ -271,6 +272,13 @@ private:
     }
 
     /// Runs one world. `carries(rank)`: what the survival keeps of that rank.
+    /// Of a run that is over for this process: it may not be for another.
+    template <class W>
+    GX_COLD static void compare_terms(W& world, const Run& run) {
+        if constexpr (ComparesTerms<typename W::Rank>)
+            world.run(
+                [&](auto& rank) { rank.compare(detail::trainer::terms_of(run, rank.ranks())); });
+    }
     template <class W>
     void run_in(W& world, Run& run, RunRecord& record, auto carries) const {
         TraceSink sink{.recording = false};

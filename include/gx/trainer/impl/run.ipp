@@ -433,16 +433,20 @@ GX_DECL void restore_record(const Run& run, RunRecord& record) {
                     run.options.epochs, run.resumed_from.string()));
 }
 
+GX_COLD GX_DECL std::string hash_text(std::span<const float> values) {
+    return fmt::format("{:016x}", hash_bits(values));
+}
 GX_DECL RunTerms terms_of(const Run& run, int ranks) {
     std::string options = fmt::format("batch={}\nevaluate={}\n", run.options.batch,
                                       run.options.evaluate ? "yes" : "no");
     const auto add = [&](std::string_view name, const auto& value) {
         options += fmt::format("{}={}\n", name, value);
     };
-    if (run.resume) add("resume (the step of the checkpoint)", run.resume->step);
-    if (run.initial)
-        add("weights (a hash of theirs)",
-            fmt::format("{:016x}", hash_bits(run.initial->parameters)));
+    if (run.resume) {
+        add("resume (the step of the checkpoint)", run.resume->step);
+        add("resume (a hash of its weights)", hash_text(run.resume->parameters));
+    }
+    if (run.initial) add("weights (a hash of theirs)", hash_text(run.initial->parameters));
     if (run.gate->armed())  // all processes ask behind each step
         add("stop or checkpoints.every_minutes", "given");
     if (run.options.checkpoints.every_steps > 0)
