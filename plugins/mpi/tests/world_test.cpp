@@ -158,6 +158,12 @@ TEST_P(MpiWorld, AnotherCompositionIsNamed) {
 TEST_P(MpiWorld, OtherTermsAreNamed) {
     expect_error(3, "terms 4", "the seed of rank 1 is '4', that of rank 0 is '3'");
 }
+TEST_P(MpiWorld, OtherCheckpointsAreNamed) {
+    expect_error(2, "resume weights", "the option resume (a hash of its weights) of rank 1 is '",
+                 "that of rank 0 is '");
+    expect_error(2, "resume over",
+                 "the option resume (the step of the checkpoint) of rank 1 is 'not given'");
+}
 /// Shorter and longer than expected, eager and by a handshake. Open MPI does not report one of a
 /// handshake that is longer: it copies all of it, and may crash, which names a lost rank.
 TEST_P(MpiWorld, MessagesOfAnotherLengthNameBothRanks) {
@@ -252,8 +258,57 @@ TEST_P(MpiWorld, DoesNotRunAfterAnError) {
             << end.output;
 }
 
+// ---- How it ends --------------------------------------------------------------------------------
+
+/// It is a rank that has left, or, in a run, one that is lost. Its own status is the job's.
+TEST_P(MpiWorld, AProcessThatExitsHoldsNoOther) {
+    const JobEnd behind = mpi_run(GetParam(), 3, "exits behind", GetParam(), Folder(), 30);
+    EXPECT_NE(behind.status, 0) << behind.output;
+    EXPECT_NE(behind.status, 124) << "it hung: " << behind.output;
+    EXPECT_EQ(behind.said[0], "returned") << behind.output;
+    const JobEnd in = mpi_run(GetParam(), 3, "exits in", GetParam(), Folder(), 30);
+    EXPECT_NE(in.status, 124) << "it hung: " << in.output;
+    expect_first(in, {in.said[0], in.said[2]}, "step 4, operation all-reduce: rank 1 is lost");
+    expect_all(2, "exits never", "returned");
+}
+/// The others may be in MPI_Finalize, or on their way there, where the launcher may end them.
+TEST_P(MpiWorld, ARankThatDiesAtItsExitHoldsNoOther) {
+    const JobEnd end = mpi_run(GetParam(), 3, "dies_at_exit", GetParam(), Folder(), 30);
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+}
+TEST_P(MpiWorld, ASignalAtTheEndOfARunEndsTheProcess) {
+    const JobEnd end = mpi_run(GetParam(), 2, "signalled", GetParam(), Folder(), 30);
+    EXPECT_NE(end.status, 0) << end.output;
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+    EXPECT_NE(end.said[1], "a second run") << end.output;
+}
+TEST_P(MpiWorld, RunsInItselfByNoMeans) {
+    expect_error(2, "in_itself", "run() of this world is called inside of its own run()");
+}
+
 // ---- How it is started --------------------------------------------------------------------------
 
+TEST_P(MpiWorld, WithoutLargeFilesRanksShareNoMemory) {
+    const JobEnd end = run(2, "small_files");
+    EXPECT_EQ(end.status, 0) << end.output;
+    for (const std::string& said : end.said)
+        EXPECT_TRUE(holds(said, "ranks share no memory")) << said << end.output;
+}
+TEST_P(MpiWorld, CommunicatorsThatAreNoWorldAreRefused) {
+    for (const auto& [kind, why] :
+         {std::pair{"communicator null", "MPI_COMM_NULL has no processes"},
+          {"communicator inter", "MPI_Intercomm_merge"}})
+        for (const std::string& said : run(2, kind).said) EXPECT_TRUE(holds(said, why)) << said;
+}
+TEST_P(MpiWorld, MeetsAtAnAddressOfIpv6) {
+    for (const char* host : {"host ::1", "host [::1]", "host 127.0.0.1"})
+        expect_all(2, host, "returned");
+}
+TEST_P(MpiWorld, AHostThatIsNotKnownIsNamed) {
+    const JobEnd end = run(2, "host no.such.host.invalid");
+    EXPECT_TRUE(holds(end.said[1], "does not reach rank 0", "'no.such.host.invalid' is not known"))
+        << end.said[1] << end.output;
+}
 TEST_P(MpiWorld, ThreadLevelSingleIsRefused) {
     const JobEnd end = run(2, "user single");
     for (const std::string& said : end.said)

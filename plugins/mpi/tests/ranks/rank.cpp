@@ -40,6 +40,7 @@
 #include <support/interface_bytes.hpp>
 #include <trainer/small.hpp>
 
+#include "ends.hpp"
 #include "reductions.hpp"
 #include "training.hpp"
 
@@ -588,7 +589,7 @@ const std::map<std::string, Mode> modes{
     {"train",  // LEVEL user: of a program that initialises MPI itself
      [](const std::string& folder, const Arguments& a) {
          const int level = levels.at(a.empty() ? "multiple" : a[0]);
-         const MPI_Comm all = a.size() > 1 ? in_mpi(level) : MPI_COMM_NULL;
+         const MPI_Comm all = a.size() > 1 ? in_mpi(level) : MPI_COMM_WORLD;
          World world(all, {.thread_level = level});
          return train(world, folder);
      }},
@@ -808,6 +809,24 @@ const std::map<std::string, Mode> modes{
          else (void)Composition({.batch = 3}).train(world, testing_support::images());
          return std::string("trained");
      }},
+    {"resume",  // HOW checkpoints differ: weights; over: rank 0's run is, and rank 1 has none
+     [](const std::string& folder, const Arguments& a) {
+         World world;
+         const bool over = a.at(0) == "over";
+         const int rank = world.first_local_rank();
+         Composition::Options options{.batch = 3, .epochs = 1, .seed = 5};
+         options.output = folder + "/of-" + std::to_string(rank);
+         if (!over || rank == 0) {
+             Composition::Options other = options;
+             other.scheduler.next.peak_rate = rank == 0 ? 0.1f : 0.2f;
+             ThreadWorld<reference::Device> threads({.placement = {world.ranks(), 1}});
+             (void)Composition(other).train(threads, testing_support::images());
+         }
+         options.epochs = over ? 1 : 2;
+         options.resume = "latest";
+         (void)Composition(options).train(world, testing_support::images());
+         return std::string("trained");
+     }},
     {"output",  // HOW rank 0's output is in the way: none (its folder is a file), full (the disk)
      [](const std::string& folder, const Arguments& a) {
          World world;
@@ -860,6 +879,20 @@ const std::map<std::string, Mode> modes{
              text = e.what();
          }
          return text;
+     }},
+    {"exits", [](const std::string&, const Arguments& a) { return mpi_tests::exits(a.at(0)); }},
+    {"dies_at_exit",
+     [](const std::string&, const Arguments&) { return mpi_tests::dies_at_exit(); }},
+    {"signalled",
+     [](const std::string&, const Arguments&) { return mpi_tests::signalled_at_the_end(); }},
+    {"small_files",
+     [](const std::string&, const Arguments&) { return mpi_tests::with_small_files(); }},
+    {"in_itself", [](const std::string&, const Arguments&) { return mpi_tests::runs_in_itself(); }},
+    {"communicator",
+     [](const std::string&, const Arguments& a) { return mpi_tests::of_communicator(a.at(0)); }},
+    {"host",  // NAME of rank 0's host
+     [](const std::string&, const Arguments& a) {
+         return run([](auto&) {}, {.join_deadline = std::chrono::seconds(5), .host = a.at(0)});
      }},
     {"endless",  // no deadline ever comes
      [](const std::string&, const Arguments&) {

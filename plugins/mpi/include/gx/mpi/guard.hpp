@@ -19,7 +19,8 @@ namespace gx::mpi {
 ///                 the process exits with the session's status: it may compute, or hang inside MPI
 ///     SIGTERM     of the launcher, or the launcher is gone (PR_SET_PDEATHSIG): the rank has half a
 ///                 second to return, in which a cause may come; then the process says what is known
-///                 and exits with 143
+///                 and exits with 143. Behind a rank that returns in that time without a cause the
+///                 signal is raised again, for the program's own handler or the system's
 ///     SIGABRT     of UCX, below MPICH, where it reads memory of a process that is gone: the
 ///                 thread is held for half a second, in which the cause comes and names that rank
 ///
@@ -76,7 +77,9 @@ private:
 /// Cost:   a thread, as long as it lives.
 class CallLimit {
 public:
-    GX_DECL CallLimit(const char* call, std::chrono::nanoseconds limit);
+    /// `when`: "before the first run", or "at the end of the job".
+    GX_DECL CallLimit(const char* call, std::chrono::nanoseconds limit,
+                      std::string_view when = "before the first run");
     CallLimit(const CallLimit&) = delete;
     CallLimit& operator=(const CallLimit&) = delete;
     GX_DECL ~CallLimit();

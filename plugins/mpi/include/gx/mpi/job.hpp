@@ -72,8 +72,9 @@ struct JobRun : coordination::ProcessRun {
 /// The processes of a communicator. See World, whose parts without a device these are.
 class Job {
 public:
-    /// Initialises MPI where it is not. `communicator`: MPI_COMM_NULL: all processes.
-    GX_DECL explicit Job(JobOptions options, MPI_Comm communicator = MPI_COMM_NULL);
+    /// Initialises MPI where it is not.
+    /// Errors: gx::Error for MPI_COMM_NULL, an intercommunicator, and where a rank does not come.
+    GX_DECL explicit Job(JobOptions options, MPI_Comm communicator = MPI_COMM_WORLD);
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
     GX_DECL ~Job();
@@ -90,7 +91,11 @@ public:
     /// "4 ranks on 2 hosts (a: 2, b: 2)"
     [[nodiscard]] GX_DECL std::string description() const;
 
+    /// Errors: gx::Error inside of its own run(), after a rank of this job has failed, and where a
+    ///         rank does not come; else as ProcessRun has them.
     GX_DECL void run(FunctionRef<void(JobRun&)> rank);
+    /// The process exits: as the destructor, or, within a run, without waiting for others.
+    GX_DECL void leave_at_exit();
 
 private:
     GX_DECL void find_nodes();
@@ -100,7 +105,22 @@ private:
     GX_DECL bool agree(coordination::Session& session, const char* mine,
                        std::chrono::nanoseconds limit);
     GX_DECL void leave_open();
+    /// Ends the session with all ranks.
+    GX_DECL void leave();
 
+    /// Known to the exit of the process.
+    class Living {
+    public:
+        GX_DECL explicit Living(Job* job);
+        Living(const Living&) = delete;
+        Living& operator=(const Living&) = delete;
+        GX_DECL ~Living();
+
+    private:
+        Job* job_;
+    };
+
+    Living living_{this};
     JobOptions options_;
     std::optional<MeetingGuard> meeting_{"before the first run"};  ///< until the ranks have met
     Threading threading_{};
@@ -111,8 +131,10 @@ private:
     std::vector<std::string> hosts_{};      ///< [rank]
     coordination::Roster roster_{};         ///< whose nodes are MPI's
     std::string address_{};                 ///< of the session
+    std::string meeting_id_{};              ///< of the session: the same on all ranks
     bool failed_ = false;
-    bool crowded_ = false;                                ///< more ranks than cores that they share
+    bool spans_all_ = false;  ///< its processes are those of MPI_COMM_WORLD
+    bool crowded_ = false;    ///< more ranks than cores that they share
     std::unique_ptr<coordination::NodeMemory> shared_{};  ///< nullptr: there is none
     std::unique_ptr<coordination::Session> session_{};    ///< of the next run
 };

@@ -18,13 +18,20 @@ struct Threading {
 };
 
 /// Initialises MPI on a thread of its own, unless it is initialised. MPI that was initialised here
-/// is finalised there when the process exits. `wanted`: the thread level that MPI is asked for.
-/// Where MPI_Init_thread waits for other ranks longer than `limit`, the process ends (CallLimit).
+/// is finalised there when the process exits, once all ranks are at their exits.
+/// `wanted`: the thread level that MPI is asked for. Where MPI_Init_thread waits for other ranks
+/// longer than `limit`, the process ends (CallLimit), and so it does where MPI_Finalize then does.
 /// Errors: gx::Error for level SINGLE, for MPI that is finalised, for a user's MPI of level
 ///         FUNNELED on another thread than its own, and, where MPI is initialised here, those of
 ///         expect_launcher() and expect_its_launcher().
 GX_DECL Threading start_library(int wanted = MPI_THREAD_MULTIPLE,
                                 std::chrono::nanoseconds limit = std::chrono::seconds(60));
+
+/// Whether MPI was initialised here, and is finalised when the process exits.
+[[nodiscard]] GX_DECL bool finalizes_library();
+/// What is called then, before MPI_Finalize: returns whether all ranks have met, so that none is
+/// long in coming; it may leave_library_open().
+GX_DECL void before_finalize(bool (*f)());
 
 /// MPI_Finalize is not called: it would wait for a rank that is lost.
 GX_DECL void leave_library_open();

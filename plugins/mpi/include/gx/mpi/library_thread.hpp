@@ -41,14 +41,25 @@ namespace detail::library {
 inline std::atomic<LibraryThread*> funneled = nullptr;
 /// MPI_Finalize is not called: it would wait for ranks that are lost, or have not come.
 inline std::atomic<bool> left_open = false;
+/// One thread at a time calls MPI: level SERIALIZED, of all worlds of the process.
+inline std::atomic<bool> serialized = false;
+inline std::mutex one_at_a_time;
 }  // namespace detail::library
 
-/// Calls f() where MPI may be called: here, or on the thread that initialised it.
+/// Calls f(), which calls MPI and not in_library(), where and when the thread level lets it: here,
+/// at level SERIALIZED under the process's lock, or on the thread that initialised MPI.
 template <class F>
 void in_library(F f) {
-    LibraryThread* const thread = detail::library::funneled.load(std::memory_order_acquire);
-    if (thread == nullptr || thread->is_this()) f();
-    else thread->call(f);
+    namespace d = detail::library;
+    LibraryThread* const thread = d::funneled.load(std::memory_order_acquire);
+    if (thread != nullptr && !thread->is_this()) {
+        thread->call(f);
+        return;
+    }
+    const auto lock = d::serialized.load(std::memory_order_relaxed)
+                          ? std::unique_lock(d::one_at_a_time)
+                          : std::unique_lock<std::mutex>();
+    f();
 }
 
 }  // namespace gx::mpi

@@ -7,7 +7,7 @@
 #include <cstdint>   // uint32_t
 #include <deque>     // requests
 #include <memory>    // ranks that have left
-#include <mutex>     // requests; MPI at level SERIALIZED
+#include <mutex>     // requests
 #include <optional>  // a request that is done
 #include <span>      // messages
 #include <string>    // sentences
@@ -30,9 +30,8 @@ namespace gx::mpi {
 
 struct TransportOptions {
     std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
-    bool serialize = false;  ///< one call of MPI at a time: thread level SERIALIZED
-    std::size_t piece_bytes = std::size_t{1} << 30;  ///< see JobOptions
-    int tests_at_once = 1;                           ///< of a wait, before its first pause
+    std::size_t piece_bytes = std::size_t{1} << 30;                ///< see JobOptions
+    int tests_at_once = 1;  ///< of a wait, before its first pause
 };
 
 /// One process's messages of one run, by MPI_Isend and MPI_Irecv; its endpoints are Transports. No
@@ -49,8 +48,7 @@ struct TransportOptions {
 ///          left, blames its peer. gx::Error, which names both ranks, for a message of another
 ///          bucket than its receive, or of another length; for what MPI reports; for a channel
 ///          above MPI_TAG_UB.
-/// Threads: as every Transport. At level SERIALIZED one lock is held in each MPI function; at
-///          FUNNELED each of them is handed to the thread that initialised MPI.
+/// Threads: as every Transport; MPI is called by in_library().
 /// Cost:    no copy, and no allocation while as many requests are posted as were before. Beside a
 ///          failed rank MPI may still write to memory of receives: the process must end.
 class Messages {
@@ -102,19 +100,14 @@ private:
     using Moment = std::chrono::steady_clock::time_point;
     using Patience = gx::detail::Patience;
 
-    /// Calls f(), which calls MPI, where and when this thread level lets it.
-    template <class F>
-    void in_mpi(F f) {
-        const auto lock =
-            options_.serialize ? std::unique_lock(mpi_) : std::unique_lock<std::mutex>();
-        in_library(f);
-    }
     Request post(const Posted& posted, void* message);
     [[nodiscard]] Posted& at(Request request);
     [[nodiscard]] Posted& slot(Request request);  ///< under the lock
     void release(Request request);
     /// Tests once. Errors: gx::Error for a message of another length, and for what MPI reports.
     [[nodiscard]] std::optional<std::size_t> test(std::span<const Request> requests);
+    /// Errors: gx::Error for what MPI reports, unless the session comes to have a cause.
+    void expect_or_stop(int code, const char* call);
     void expect_tested(int code, const Posted* posted, const MPI_Status& status);
     void expect_same_bucket(const Posted& posted, const MPI_Status& status);
     void expect_length(const Posted& posted, const MPI_Status& status);
@@ -136,7 +129,6 @@ private:
     coordination::NodeMemory* shared_;
     int tag_max_ = 0;
     BucketTags tags_;
-    std::mutex mpi_{};
     std::mutex mutex_{};  ///< of what follows
     std::deque<Posted> posted_{};
     std::vector<std::uint32_t> unused_{};

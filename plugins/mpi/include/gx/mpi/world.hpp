@@ -55,6 +55,7 @@ public:
     World() : World(Options{}) {}
     explicit World(Options options) : job_(std::make_unique<Job>(std::move(options))) {}
     /// The processes of a communicator, which is duplicated; MPI stays the caller's to finalise.
+    /// Errors: gx::Error for MPI_COMM_NULL, and for an intercommunicator.
     explicit World(MPI_Comm communicator, Options options = {})
         : job_(std::make_unique<Job>(std::move(options), communicator)) {}
 

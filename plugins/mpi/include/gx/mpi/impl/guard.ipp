@@ -113,18 +113,18 @@ GX_DECL MeetingGuard::~MeetingGuard() {
     d::give_back(SIGTERM, d::on_terminate_at_meeting, has_terminate_);
 }
 
-GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit) {
-    const auto watch = [this, call, limit] {
+GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit,
+                             std::string_view when) {
+    const auto watch = [this, call, limit, when = std::string(when)] {
         std::unique_lock lock(mutex_);
         if (changed_.wait_for(lock, limit, [&] { return over_; })) return;
         namespace d = detail::guard;
         const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
         d::write_all(
             "gx: rank" + d::rank_of_launcher() + " has waited for " + std::to_string(ms) +
-            " ms in " + call +
-            ", in operation meeting of all ranks, before the first run: another rank has ended, or "
-            "has not come. Look at the errors of the other ranks, and at what the "
-            "launcher says of them\n");
+            " ms in " + call + ", in operation meeting of all ranks, " + when +
+            ": another rank has ended, or has not come. Look at the errors of the other ranks, and "
+            "at what the launcher says of them\n");
         ::_exit(1);
     };
     try {
@@ -176,6 +176,7 @@ GX_DECL Guard::~Guard() {
     (void)d::signal_of_parents_end(parent_signal_);
     d::give_back(SIGTERM, d::on_terminate, has_terminate_);
     d::give_back(SIGABRT, d::on_abort, has_abort_);
+    if (has_terminate_ && d::signals.terminated.exchange(false)) (void)::raise(SIGTERM);
 }
 
 GX_DECL void Guard::hear() {

@@ -14,6 +14,7 @@
 #include <optional>   // a listener
 #include <random>     // run ids
 #include <sstream>    // addresses
+#include <thread>     // a pause
 #include <utility>    // move
 
 #include <gx/coordination/process_cores.hpp>  // affinity_mask
@@ -31,7 +32,7 @@ using coordination::Duration;
 using coordination::Session;
 
 /// What a rank is about to do, between runs.
-inline constexpr const char *runs = "run", *leaves = "leave";
+inline constexpr const char *runs = "run", *leaves = "leave", *exits = "exit";
 
 /// Tests before the first pause. With a core for each rank: some microseconds, as a message of
 /// 64 KiB takes. Else a few, since some MPIs yield in a test themselves.
@@ -43,6 +44,113 @@ inline void keep(std::unique_ptr<Session> session, std::unique_ptr<Guard> guard)
     static auto* const kept =
         new std::vector<std::pair<std::unique_ptr<Session>, std::unique_ptr<Guard>>>();
     kept->emplace_back(std::move(session), std::move(guard));
+}
+
+/// A session behind its last run, in which the ranks of a job meet where it ends.
+struct LastMeeting {
+    std::unique_ptr<Session> session{};
+    std::string id{};  ///< the same on all ranks
+    int rank = 0;
+    Duration deadline{}, patience{};
+
+    /// Ends it in order: all ranks do.
+    void end() {
+        session->leave();
+        (void)session->end(rank == 0 ? deadline : Duration::max());
+        session.reset();
+    }
+    /// Returns what `meet` does, a gather() of the session. Where that is false or throws, some
+    /// ranks have not come: the session ends too, and stays until the process does.
+    bool hold(FunctionRef<bool(Session&)> meet) {
+        auto guard = std::make_unique<Guard>(*session, patience);
+        guard->returned();
+        session->on_change([&] { guard->hear(); });
+        bool all = false;
+        try {
+            all = meet(*session);
+        } catch (const std::exception& e) {
+            const auto reason = session->cause().reason;
+            if (reason == coordination::Reason::lost || reason == coordination::Reason::silent)
+                std::fputs((std::string("gx: ") + e.what() + "\n").c_str(), stderr);
+        }
+        if (!all) {
+            session->leave();
+            (void)session->end(rank == 0 ? deadline : Duration::max());
+        }
+        session->on_change({});
+        if (!all) job::keep(std::move(session), std::move(guard));
+        return all;
+    }
+};
+
+/// How the jobs of this process end, where gx has initialised MPI.
+///
+/// MPI_Finalize waits for all ranks, whatever has become of them. So a session of all of them
+/// outlives its job, until all processes are at their exit. A job that is alive then, as in a
+/// process that calls exit(), ends first; one whose run has not returned is left open, and the
+/// others see a lost rank.
+class Ends {
+public:
+    void add(Job* job) {
+        const std::lock_guard lock(mutex_);
+        living_.push_back(job);
+    }
+    void remove(Job* job) {
+        const std::lock_guard lock(mutex_);
+        std::erase(living_, job);
+    }
+    /// Of several the one of the least id: jobs of several threads may end in any order.
+    void keep(LastMeeting& meeting) {
+        const std::lock_guard lock(mutex_);
+        if (last_ && last_->id < meeting.id) return meeting.end();
+        if (last_) last_->end();
+        last_ = std::move(meeting);
+    }
+    /// At the exit of the process. Returns whether all ranks are there.
+    [[nodiscard]] bool end_all() {
+        std::vector<Job*> living;
+        {
+            const std::lock_guard lock(mutex_);
+            living = living_;
+        }
+        for (Job* const job : living) job->leave_at_exit();
+        const std::lock_guard lock(mutex_);
+        if (!last_) return false;
+        if (library::left_open) {
+            (void)last_->session.release();  // its end is that of the process: this rank is lost
+            return false;
+        }
+        const bool all = last_->hold([&](Session& session) {
+            (void)session.gather(exits, Duration::max());
+            return true;
+        });
+        if (all) last_->end();
+        else leave_library_open();
+        return all;
+    }
+
+private:
+    std::mutex mutex_{};
+    std::vector<Job*> living_{};
+    std::optional<LastMeeting> last_{};
+};
+inline Ends& ends() {
+    static auto* const one = new Ends();
+    return *one;
+}
+
+inline MPI_Comm checked(MPI_Comm communicator) {
+    if (communicator == MPI_COMM_NULL)
+        throw Error(
+            "MPI_COMM_NULL has no processes: only the members of a communicator make its world "
+            "(MPI_Comm_split gives MPI_COMM_NULL to ranks of color MPI_UNDEFINED)");
+    int inter = 0;
+    in_library([&] { expect(MPI_Comm_test_inter(communicator, &inter), "MPI_Comm_test_inter"); });
+    if (inter != 0)
+        throw Error(
+            "an intercommunicator has two groups of ranks, and a world one: give what "
+            "MPI_Intercomm_merge makes of it");
+    return communicator;
 }
 
 inline JobOptions checked(JobOptions options) {
@@ -107,11 +215,24 @@ inline std::string addresses_of(const coordination::Listener& listener,
                                 const std::vector<std::string>& hosts) {
     const std::string port = listener.address().substr(listener.address().rfind(':'));
     std::string text;
-    for (const std::string& host : hosts) text.append(" tcp:").append(host).append(port);
+    for (const std::string& host : hosts) {
+        const bool bare = host.find(':') != host.npos && !host.starts_with('[');  // of IPv6
+        text.append(bare ? " tcp:[" : " tcp:").append(host).append(bare ? "]" : "").append(port);
+    }
     return text;
 }
 
-/// Connects to the first address that answers.
+/// At every address of this host, of IPv6 where the system has it.
+inline coordination::Listener listen_everywhere() {
+    try {
+        return coordination::Listener("tcp:[::]:0");
+    } catch (const Error&) {
+        return coordination::Listener("tcp:0.0.0.0:0");
+    }
+}
+
+/// Connects to the first address that answers. One that is no address, or a host that is not
+/// known, is tried again after a pause.
 inline coordination::Descriptor connect_any(const std::vector<std::string>& addresses,
                                             Duration limit) {
     const Duration end = coordination::steady_now() + limit;
@@ -127,6 +248,8 @@ inline coordination::Descriptor connect_any(const std::vector<std::string>& addr
         } catch (const Error& e) {
             last = e.what();
         }
+        if (i % addresses.size() + 1 == addresses.size())
+            std::this_thread::sleep_for(std::min<Duration>(left, std::chrono::milliseconds(100)));
     }
 }
 
@@ -178,8 +301,7 @@ GX_DECL Duplicate::~Duplicate() {
 GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
     : options_(detail::job::checked(std::move(options))),
       threading_(start_library(options_.thread_level, options_.join_deadline)),
-      collectives_(communicator == MPI_COMM_NULL ? MPI_COMM_WORLD : communicator,
-                   options_.join_deadline) {
+      collectives_(detail::job::checked(communicator), options_.join_deadline) {
     for (int i = 0; i <= Messages::channels_that_tell_buckets; ++i)
         messages_.emplace_back(collectives_.get(), options_.join_deadline);
     int size = 0;
@@ -188,6 +310,8 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
         expect(MPI_Comm_size(collectives_.get(), &size), "MPI_Comm_size");
     });
     hosts_.resize(static_cast<std::size_t>(size));
+    in_library([&] { expect(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"); });
+    spans_all_ = ranks() == size;
     try {
         find_nodes();
         meet(options_.join_deadline);
@@ -247,7 +371,8 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
             std::random_device random;
             std::vector<std::string> hosts{one_node ? "127.0.0.1" : options_.host};
             if (hosts[0].empty()) hosts = own_addresses();
-            listener.emplace("tcp:" + (one_node ? hosts[0] : std::string("0.0.0.0")) + ":0");
+            listener.emplace(one_node ? coordination::Listener("tcp:" + hosts[0] + ":0")
+                                      : listen_everywhere());
             text = text_of("mpi" + std::to_string(random()) + std::to_string(random()) + "." +
                            std::to_string(meetings_) + addresses_of(*listener, hosts));
         } catch (const Error& e) {
@@ -269,6 +394,7 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
     words >> run_id;
     std::vector<std::string> addresses;
     while (words >> word) addresses.push_back(word);
+    meeting_id_ = said;
     address_ = said.substr(run_id.size() + (said.size() > run_id.size() ? 1 : 0));
     Session::Options options{
         .run_id = run_id,
@@ -365,6 +491,17 @@ GX_DECL bool Job::agree(coordination::Session& session, const char* mine,
                 " left before run(): look at its own error. Every rank calls run() equally often");
 }
 
+GX_DECL void Job::leave_at_exit() {
+    if (session_) leave();
+    else leave_open();
+}
+
+GX_DECL Job::Living::Living(Job* job) : job_(job) {
+    before_finalize([] { return detail::job::ends().end_all(); });
+    detail::job::ends().add(job);
+}
+GX_DECL Job::Living::~Living() { detail::job::ends().remove(job_); }
+
 GX_DECL void Job::leave_open() {
     failed_ = true;
     for (Duplicate& d : messages_) d.leave();
@@ -373,24 +510,19 @@ GX_DECL void Job::leave_open() {
 }
 
 // In order where all ranks do it. Other ranks may wait in run() for this one, or be lost.
-GX_DECL Job::~Job() {
+GX_DECL void Job::leave() {
+    using detail::job::LastMeeting;
     if (!session_) return;
-    auto guard = std::make_unique<Guard>(*session_, options_.patience);
-    guard->returned();
-    session_->on_change([&] { guard->hear(); });
-    try {
-        if (!agree(*session_, detail::job::leaves, coordination::Duration::max())) leave_open();
-    } catch (const std::exception& e) {
-        leave_open();
-        const auto reason = session_->cause().reason;
-        if (reason == coordination::Reason::lost || reason == coordination::Reason::silent)
-            std::fputs((std::string("gx: ") + e.what() + "\n").c_str(), stderr);
-    }
-    session_->leave();
-    (void)session_->end(rank_ == 0 ? options_.deadline : coordination::Duration::max());
-    session_->on_change({});
-    if (failed_) detail::job::keep(std::move(session_), std::move(guard));
+    LastMeeting meeting{std::move(session_), meeting_id_, rank_, options_.deadline,
+                        options_.patience};
+    const bool ended = meeting.hold([&](coordination::Session& session) {
+        return agree(session, detail::job::leaves, coordination::Duration::max());
+    });
+    if (!ended) leave_open();
+    else if (finalizes_library() && spans_all_) detail::job::ends().keep(meeting);
+    else meeting.end();
 }
+GX_DECL Job::~Job() { leave(); }
 
 // ---- Running ------------------------------------------------------------------------------------
 
@@ -399,6 +531,8 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         throw Error(
             "a rank of this world has failed, and MPI can't go on without it: end all "
             "processes, and resume from a checkpoint");
+    if (!session_)
+        throw Error("run() of this world is called inside of its own run(): make another world");
     if (threading_.on_callers_alone) expect_main_thread();
     std::unique_ptr<coordination::Session> session = std::move(session_);
     auto guard = std::make_unique<Guard>(*session, options_.patience);
@@ -409,7 +543,6 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         Messages messages(
             communicators, collectives_.get(), placement(), *session,
             {.deadline = options_.deadline,
-             .serialize = threading_.level == MPI_THREAD_SERIALIZED,
              .piece_bytes = options_.piece_bytes,
              .tests_at_once = crowded_ ? detail::job::tests_crowded : detail::job::tests_alone},
             shared_.get());

@@ -1,9 +1,10 @@
 // MPI's life in this process: the bodies.
 #pragma once
 
-#include <array>    // launchers
-#include <atomic>   // who initialises
-#include <cstdlib>  // atexit, getenv, strtol
+#include <array>     // launchers
+#include <atomic>    // who initialises
+#include <cstdlib>   // atexit, getenv, strtol
+#include <optional>  // a limit
 
 #include <gx/core/error.hpp>   // Error
 #include <gx/mpi/guard.hpp>    // CallLimit
@@ -20,11 +21,26 @@ inline LibraryThread& thread() {
     return *one;
 }
 
+inline std::chrono::nanoseconds limit_at_the_end{};
+inline std::atomic<bool (*)()> before_finalize = nullptr;
+
+/// At the exit of the process. MPI_Finalize waits for all ranks, and nothing can stop it: the ranks
+/// meet before. One that dies within it leaves the others there (MPICH 4.0), and the launcher waits
+/// for those: a limit ends them.
 inline void finalize() {
+    const auto meet = before_finalize.load();
+    const bool met = meet != nullptr && meet();
+    if (left_open) return;
+    (void)guard::signal_of_parents_end(SIGTERM);
+    std::optional<CallLimit> watch;
+    try {
+        if (met) watch.emplace("MPI_Finalize", limit_at_the_end, "at the end of the job");
+    } catch (const Error&) {  // no thread is left: without a limit
+    }
     thread().call([] {
         int finalized = 0;
         (void)MPI_Finalized(&finalized);
-        if (finalized == 0 && !left_open) (void)MPI_Finalize();
+        if (finalized == 0) (void)MPI_Finalize();
     });
 }
 
@@ -39,6 +55,10 @@ inline constexpr std::array<Launcher, 3> launchers{{
 }};
 
 }  // namespace detail::library
+
+GX_DECL bool finalizes_library() { return detail::library::initialized_here; }
+
+GX_DECL void before_finalize(bool (*f)()) { detail::library::before_finalize = f; }
 
 GX_DECL void leave_library_open() { detail::library::left_open = true; }
 
@@ -99,11 +119,13 @@ GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
             expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
                    "MPI_Comm_set_errhandler");
         });
+        d::limit_at_the_end = limit;
         (void)std::atexit(d::finalize);
         d::initialized_here = true;
         if (level == MPI_THREAD_FUNNELED) d::funneled = &d::thread();
     }
     in_library([&] { expect(MPI_Query_thread(&level), "MPI_Query_thread"); });
+    if (level == MPI_THREAD_SERIALIZED) d::serialized = true;
     if (d::initialized_here) {
         int size = 0;
         in_library([&] { expect(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"); });

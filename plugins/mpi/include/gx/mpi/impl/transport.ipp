@@ -162,21 +162,22 @@ GX_DECL Request Messages::post(const Posted& posted, void* message) {
     }
     if (stopped_) return {id};
     Posted& mine = at({id});
-    in_mpi([&] {
+    int code = MPI_SUCCESS;
+    in_library([&] {
         const detail::transport::MessageType type(mine.bytes, options_.piece_bytes);
         const bool tells = tells_buckets(mine.channel);
         const MPI_Comm communicator =
             tells ? communicators_[static_cast<std::size_t>(mine.channel)] : communicators_.back();
         if (mine.receiving)
-            expect(MPI_Irecv(message, type.count(), type.type(), mine.peer,
-                             tells ? MPI_ANY_TAG : mine.channel, communicator, &mine.request),
-                   "MPI_Irecv");
+            code = MPI_Irecv(message, type.count(), type.type(), mine.peer,
+                             tells ? MPI_ANY_TAG : mine.channel, communicator, &mine.request);
         else
-            expect(MPI_Isend(message, type.count(), type.type(), mine.peer,
+            code = MPI_Isend(message, type.count(), type.type(), mine.peer,
                              tells ? tags_.tag_of(mine.bucket) : mine.channel, communicator,
-                             &mine.request),
-                   "MPI_Isend");
+                             &mine.request);
     });
+    expect_or_stop(code, mine.receiving ? "MPI_Irecv" : "MPI_Isend");
+    if (code != MPI_SUCCESS) mine.request = MPI_REQUEST_NULL;
     return {id};
 }
 
@@ -244,7 +245,7 @@ GX_DECL std::optional<std::size_t> Messages::test(std::span<const Request> reque
         int index = MPI_UNDEFINED, done = 0;
         MPI_Status status{};
         int code = MPI_SUCCESS;
-        in_mpi([&] {
+        in_library([&] {
             code =
                 MPI_Testany(static_cast<int>(some.size()), handles.data(), &index, &done, &status);
         });
@@ -266,6 +267,13 @@ GX_DECL std::optional<std::size_t> Messages::test(std::span<const Request> reque
 }
 
 // An error may be the loss of a rank, of which the session knows more.
+GX_DECL void Messages::expect_or_stop(int code, const char* call) {
+    if (code == MPI_SUCCESS) return;
+    Patience patience(detail::transport::patience_with_cause);
+    for (Backoff backoff; !stopped_ && !patience.ended();) backoff.pause();
+    if (!stopped_) expect(code, call);
+}
+
 GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_Status& status) {
     if (code == MPI_SUCCESS) return;
     int kind = MPI_SUCCESS;
@@ -279,9 +287,7 @@ GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_S
                     coordination::describe(operation()) +
                     ": MPI_Iallreduce met a bucket of another length. All ranks must reduce the "
                     "same buckets in one order; gx's own reducers, such as Ring, name both ranks");
-    Patience patience(detail::transport::patience_with_cause);
-    for (Backoff backoff; !stopped_ && !patience.ended();) backoff.pause();
-    if (!stopped_) expect(code, "MPI_Testany");
+    expect_or_stop(code, posted != nullptr ? "MPI_Testany" : "MPI_Iallreduce");
 }
 
 GX_DECL void Messages::expect_same_bucket(const Posted& posted, const MPI_Status& status) {
@@ -293,7 +299,8 @@ GX_DECL void Messages::expect_same_bucket(const Posted& posted, const MPI_Status
 
 GX_DECL void Messages::expect_length(const Posted& posted, const MPI_Status& status) {
     MPI_Count bytes = 0;
-    in_mpi([&] { expect(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x"); });
+    in_library(
+        [&] { expect(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x"); });
     if (bytes != static_cast<MPI_Count>(posted.bytes))
         refuse_length(posted, "one of " + std::to_string(bytes));
 }
@@ -331,7 +338,7 @@ GX_DECL Arrival Messages::stopped(std::span<const Request> requests, bool late) 
     const bool its = found != requests.end();
     Posted& mine = at(its ? *found : requests[0]);
     if (mine.receiving && mine.request != MPI_REQUEST_NULL)
-        in_mpi([&] { (void)MPI_Cancel(&mine.request); });
+        in_library([&] { (void)MPI_Cancel(&mine.request); });
     mine.request = MPI_REQUEST_NULL;  // its slot is not used again: MPI may still write there
     return {its ? static_cast<std::size_t>(found - requests.begin()) : 0,
             {its || (late && outcome == Outcome::timed_out) ? outcome : Outcome::cancelled,
@@ -341,7 +348,7 @@ GX_DECL Arrival Messages::stopped(std::span<const Request> requests, bool late) 
 GX_DECL void Messages::progress() {
     if (stopped_) return;
     int found = 0;
-    in_mpi([&] {
+    in_library([&] {
         (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicators_.back(), &found,
                          MPI_STATUS_IGNORE);
     });
@@ -351,7 +358,7 @@ GX_DECL void Messages::progress() {
 
 GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementType element) {
     detail::transport::Summed summed{};
-    in_mpi([&] { summed = detail::transport::summed(element); });
+    in_library([&] { summed = detail::transport::summed(element); });
     const auto [type, sum, bytes] = summed;
     Patience patience(options_.deadline);
     const coordination::WaitsFor waits(session_, coordination::any_rank);
@@ -365,7 +372,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
             }
             const Moment before = std::chrono::steady_clock::now();
             int done = 0, code = MPI_SUCCESS;
-            in_mpi([&] {
+            in_library([&] {
                 if (request == MPI_REQUEST_NULL)
                     code =
                         MPI_Iallreduce(MPI_IN_PLACE, static_cast<char*>(values) + first * bytes,

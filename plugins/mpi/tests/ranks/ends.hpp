@@ -1,0 +1,94 @@
+// How a rank's process may end, and what may be in the way of its beginning: modes of rank.cpp.
+#pragma once
+
+#include <signal.h>        // raise
+#include <sys/resource.h>  // setrlimit
+#include <unistd.h>        // sysconf
+
+#include <cstdlib>
+#include <span>
+#include <string>
+
+#include <gx/mpi/world.hpp>
+
+namespace gx::mpi_tests {
+
+/// Waits for a message that rank 1 does not send.
+inline void wait_for_rank_1(auto& rank) {
+    float value = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&value, 1));
+    rank.transport().working_on(Operation{"all-reduce", 4});
+    const Delivery d = rank.transport().wait(rank.transport().receive(1, 0, bytes));
+    throw LostRank({.rank = rank.rank(), .step = 4, .operation = "all-reduce"}, d);
+}
+
+/// Rank 1 exits with 3, "in" a run or "behind" it; "never": all return. No world is destroyed.
+inline std::string exits(const std::string& when) {
+    auto* const world = new mpi::World<>();
+    const bool exits = world->first_local_rank() == 1 && when != "never";
+    world->run([&](auto& rank) {
+        if (when != "in") return;
+        if (exits) std::exit(3);
+        wait_for_rank_1(rank);
+    });
+    if (exits) std::exit(3);
+    return "returned";
+}
+
+/// Rank 1 dies at its exit.
+inline std::string dies_at_exit() {
+    mpi::World<> world;
+    world.run([](auto&) {});
+    if (world.first_local_rank() == 1) (void)std::atexit([] { (void)::raise(SIGKILL); });
+    return "returned";
+}
+
+/// The signal of a launcher comes to rank 1 as its run ends; another run follows.
+inline std::string signalled_at_the_end() {
+    mpi::World<> world;
+    world.run([](auto& rank) {
+        if (rank.rank() == 1) (void)::raise(SIGTERM);
+    });
+    world.run([](auto&) {});
+    return "a second run";
+}
+
+/// The notes of a world where files may have half of the bytes of the machine's memory.
+inline std::string with_small_files() {
+    const auto half = rlim_t(::sysconf(_SC_PHYS_PAGES)) * rlim_t(::sysconf(_SC_PAGESIZE)) / 2;
+    const rlimit few{half, half};
+    if (::setrlimit(RLIMIT_FSIZE, &few) != 0) return "no limit was set";
+    mpi::World<> world;
+    std::string text;
+    for (const std::string& note : world.info().notes) text += note + "; ";
+    return text;
+}
+
+/// A rank in its run runs the same world.
+inline std::string runs_in_itself() {
+    mpi::World<> world;
+    world.run([&](auto&) { world.run([](auto&) {}); });
+    return "returned";
+}
+
+/// A world of `kind`: "null" or "inter"; every process is a member of MPI_COMM_WORLD alone.
+inline std::string of_communicator(const std::string& kind) {
+    mpi::start_library();
+    MPI_Comm communicator = MPI_COMM_NULL;
+    if (kind == "inter") {
+        int rank = 0;
+        (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Comm half = MPI_COMM_NULL;
+        (void)MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+        (void)MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 0, &communicator);
+    }
+    std::string said = "made";
+    try {
+        mpi::World<> world(communicator);
+    } catch (const Error& e) {
+        said = e.what();
+    }
+    return said;
+}
+
+}  // namespace gx::mpi_tests
