@@ -56,4 +56,66 @@ TEST(Tables, OneLineAComposition) {
     EXPECT_EQ(gx::comparison_table({}).find('\n') + 1, gx::comparison_table({}).size());
 }
 
+// ---- Names ------------------------------------------------------------------------------
+
+using Names = std::vector<std::string>;
+
+TEST(RunNames, AreTheReducersWhereTheseDiffer) {
+    EXPECT_EQ(gx::run_names({run("A"), run("B")}), (Names{"A", "B"}));
+    EXPECT_EQ(gx::run_names({run("A")}), Names{"A"});
+    EXPECT_TRUE(gx::run_names({}).empty());
+}
+TEST(RunNames, AddWhatDiffersBetweenRunsOfAReducer) {
+    std::vector<gx::RunRecord> runs{run("A"), run("B"), run("A")};
+    const auto names_with = [&](auto change) {
+        auto changed = runs;
+        change(changed[2]);
+        return gx::run_names(changed);
+    };
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.ranks = 1; }),
+              (Names{"A on 8 ranks", "B", "A on 1 rank"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.model = "Other"; }),
+              (Names{"A, Net", "B", "A, Other"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.scheduler = "Cosine"; }),
+              (Names{"A, Constant", "B", "A, Cosine"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.optimizer = "Lars"; }),
+              (Names{"A, Sgd", "B", "A, Lars"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.batch_per_rank = 64; }),
+              (Names{"A, 32 images a rank", "B", "A, 64 images a rank"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.epochs_planned = 3; }),
+              (Names{"A, epochs: 2", "B", "A, epochs: 3"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.seed = 6; }),
+              (Names{"A, seed 5", "B", "A, seed 6"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.world = "threads"; }),
+              (Names{"A, a world", "B", "A, threads"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.timed_as = ""; }),
+              (Names{"A, timed as ResNet50", "B", "A"}));
+    EXPECT_EQ(names_with([](gx::RunRecord& r) { r.composition = "Trainer<...>"; })[2],
+              "A, Trainer<...>");
+    EXPECT_EQ(names_with([](gx::RunRecord&) {}), (Names{"A, run 1", "B", "A, run 3"}));
+}
+TEST(RunNames, AddMoreOnlyToThoseThatAreStillEqual) {
+    std::vector<gx::RunRecord> runs(4, run("A"));
+    runs[2].ranks = 4;
+    runs[2].seed = runs[3].seed = 6;
+    EXPECT_EQ(gx::run_names({runs[0], runs[2], runs[3]}),
+              (Names{"A on 8 ranks, seed 5", "A on 4 ranks", "A on 8 ranks, seed 6"}));
+    EXPECT_EQ(gx::run_names(runs),
+              (Names{"A on 8 ranks, seed 5, run 1", "A on 8 ranks, seed 5, run 2", "A on 4 ranks",
+                     "A on 8 ranks, seed 6"}));
+}
+TEST(Tables, HaveTheNamesOfRuns) {
+    std::vector<gx::RunRecord> runs{run(), run()};
+    runs[1].ranks = 4;
+    runs[1].clock = "wall";
+    runs[1].warnings = {"slow."};
+    const std::string text = gx::comparison_table(runs);
+    EXPECT_TRUE(text.starts_with("run                     test accuracy           time   "));
+    EXPECT_TRUE(holds(text, "\nRing<fp32> on 8 ranks         62.50 %", "\nRing<fp32> on 4 ranks  ",
+                      "warning: Ring<fp32> on 4 ranks: slow.\n"));
+    EXPECT_TRUE(holds(gx::comparison_table(runs, {"eight", "four"}), "\neight   ", "\nfour   ",
+                      "warning: four: slow."));
+    EXPECT_DEATH((void)gx::comparison_table(runs, {"one"}), "one for each run");
+}
+
 }  // namespace

@@ -1,11 +1,14 @@
 // Bodies of table.hpp.
 #pragma once
 
-#include <algorithm>  // max
+#include <algorithm>  // all_of, max
+#include <array>      // features
 #include <cmath>      // isnan
+#include <utility>    // move
 
 #include <fmt/core.h>  // columns
 
+#include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/trainer/table.hpp>
 
 namespace gx {
@@ -15,6 +18,92 @@ GX_DECL std::string detail::table::known(double x, std::string_view form) {
 }
 
 GX_DECL std::string detail::table::dollars(double x) { return x == 0 ? "-" : known(x, "{:.3f}"); }
+
+GX_DECL auto detail::table::groups(const Group& of, FunctionRef<std::string(std::size_t)> key)
+    -> std::vector<Group> {
+    std::vector<std::string> keys;
+    std::vector<Group> out;
+    for (const std::size_t i : of) {
+        std::string its = key(i);
+        const auto at = std::size_t(std::ranges::find(keys, its) - keys.begin());
+        if (at == keys.size()) {
+            keys.push_back(std::move(its));
+            out.emplace_back();
+        }
+        out[at].push_back(i);
+    }
+    return out;
+}
+
+GX_DECL auto detail::table::all(std::size_t count) -> Group {
+    Group out(count);
+    for (std::size_t i = 0; i < count; ++i) out[i] = i;
+    return out;
+}
+
+namespace detail::table {
+
+/// What a name gains by a text of the record; an empty text adds nothing.
+GX_DECL std::string added(const std::string& text) { return text.empty() ? "" : ", " + text; }
+
+/// What may tell runs of one reducer apart, the shortest for readers first.
+inline constexpr std::array features{
+    +[](const RunRecord& r) {
+        return fmt::format(" on {} rank{}", r.ranks, r.ranks == 1 ? "" : "s");
+    },
+    +[](const RunRecord& r) { return added(r.model); },
+    +[](const RunRecord& r) { return added(r.scheduler); },
+    +[](const RunRecord& r) { return added(r.optimizer); },
+    +[](const RunRecord& r) { return fmt::format(", {} images a rank", r.batch_per_rank); },
+    +[](const RunRecord& r) { return fmt::format(", epochs: {}", r.epochs_planned); },
+    +[](const RunRecord& r) { return fmt::format(", seed {}", r.seed); },
+    +[](const RunRecord& r) { return added(r.world); },
+    +[](const RunRecord& r) { return added(r.timed_as.empty() ? "" : "timed as " + r.timed_as); },
+    +[](const RunRecord& r) { return added(r.device); },
+    +[](const RunRecord& r) { return added(r.composition); }};
+
+/// Adds to the names of `same`, which are equal, the first feature from `feature` on that differs;
+/// those that it leaves equal gain a later one.
+GX_DECL void tell_apart(const std::vector<RunRecord>& runs, const Group& same, std::size_t feature,
+                        std::vector<std::string>& names) {
+    if (same.size() < 2) return;
+    if (feature == features.size()) {
+        for (const std::size_t i : same) names[i] += fmt::format(", run {}", i + 1);
+        return;
+    }
+    const auto text = [&](std::size_t i) { return features[feature](runs[i]); };
+    const std::vector<Group> parts = groups(same, text);
+    for (const Group& part : parts) {
+        if (parts.size() > 1)
+            for (const std::size_t i : part) names[i] += text(i);
+        tell_apart(runs, part, feature + 1, names);
+    }
+}
+
+GX_DECL std::vector<std::string> names_of(const std::vector<RunRecord>& runs,
+                                          const std::vector<std::string>& given) {
+    GX_EXPECT(given.empty() || given.size() == runs.size(),
+              "names of runs: give one for each run, or none");
+    return given.empty() ? run_names(runs) : given;
+}
+
+GX_DECL std::string_view heading_of(const std::vector<RunRecord>& runs,
+                                    const std::vector<std::string>& names) {
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        if (names[i] != runs[i].reducer) return "run";
+    return "reducer";
+}
+
+}  // namespace detail::table
+
+GX_DECL std::vector<std::string> run_names(const std::vector<RunRecord>& runs) {
+    using namespace detail::table;
+    std::vector<std::string> names;
+    for (const RunRecord& r : runs) names.push_back(r.reducer);
+    const auto reducer = [&](std::size_t i) { return runs[i].reducer; };
+    for (const Group& same : groups(all(runs.size()), reducer)) tell_apart(runs, same, 0, names);
+    return names;
+}
 
 GX_DECL std::string epoch_table(const RunRecord& r) {
     using detail::table::known;
@@ -30,23 +119,30 @@ GX_DECL std::string epoch_table(const RunRecord& r) {
     return text;
 }
 
-GX_DECL std::string comparison_table(const std::vector<RunRecord>& runs) {
+GX_DECL std::string comparison_table(const std::vector<RunRecord>& runs,
+                                     const std::vector<std::string>& given) {
     using detail::table::dollars, detail::table::known;
+    const std::vector<std::string> names = detail::table::names_of(runs, given);
     std::size_t width = 8;
-    for (const RunRecord& r : runs) width = std::max(width, r.reducer.size());
-    const std::string clock = runs.empty() ? "wall" : runs.front().clock;
+    for (const std::string& name : names) width = std::max(width, name.size());
+    const auto same_clock = [&](const RunRecord& r) { return r.clock == runs.front().clock; };
+    const std::string clock = runs.empty()                            ? "wall"
+                              : std::ranges::all_of(runs, same_clock) ? runs.front().clock
+                                                                      : "";
     std::string text = fmt::format(
         "{:{}}   test accuracy   {:>7} time   images/s   efficiency   exposed comm.   dollars\n",
-        "reducer", width, clock);
-    for (const RunRecord& r : runs)
+        detail::table::heading_of(runs, names), width, clock);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const RunRecord& r = runs[i];
         text += fmt::format("{:{}}   {:11.2f} %   {:>12}   {:>8}   {:>10}   {:>13}   {:>7}\n",
-                            r.reducer, width, r.test_accuracy_pct(), known(r.seconds, "{:.1f} s"),
+                            names[i], width, r.test_accuracy_pct(), known(r.seconds, "{:.1f} s"),
                             known(r.images_per_second, "{:.0f}"),
                             known(r.scaling_efficiency_pct, "{:.1f} %"),
                             known(r.exposed_communication_pct, "{:.1f} %"), dollars(r.dollars));
-    for (const RunRecord& r : runs)
-        for (const std::string& warning : r.warnings)
-            text += fmt::format("warning: {}: {}\n", r.reducer, warning);
+    }
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        for (const std::string& warning : runs[i].warnings)
+            text += fmt::format("warning: {}: {}\n", names[i], warning);
     return text;
 }
 
