@@ -152,6 +152,98 @@ TEST(Report, HostileNamesStayNames) {
     EXPECT_GE(count(html, "&lt;script src=&quot;http://x"), 8u);
 }
 
+// ---- Several runs -------------------------------------------------------------------
+
+/// Two reducers, each in three scenarios: 8 ranks, 8 ranks with interference, 4 ranks with a fault.
+std::vector<gx::RunRecord> scenarios() {
+    std::vector<gx::RunRecord> runs;
+    for (const char* reducer : {"Ring<fp32>", "MultiRing<4, fp16>"})
+        for (const char* special : {"", "Kernels take longer.", "Fault: <rank 2>."}) {
+            runs.push_back(run(reducer));
+            gx::RunRecord& r = runs.back();
+            if (r.reducer.starts_with("Multi")) r.notes.insert(r.notes.begin(), "four rings.");
+            if (*special) r.notes.insert(r.notes.begin() + 1, special);
+            if (*special == 'F') r.ranks = 4, r.world = "a small world";
+        }
+    return runs;
+}
+TEST(Report, NamesRunsOfOneReducerApart) {
+    auto runs = scenarios();
+    runs[2].warnings = {"slow."};
+    const std::string html =
+        gx::report_html(runs, {.title = "t", .links = {{}, {{"record", "a.json"}}}});
+    for (const char* name :
+         {"Ring&lt;fp32&gt; on 8 ranks, run 1", "Ring&lt;fp32&gt; on 8 ranks, run 2",
+          "Ring&lt;fp32&gt; on 4 ranks", "MultiRing&lt;4, fp16&gt; on 8 ranks, run 4",
+          "MultiRing&lt;4, fp16&gt; on 4 ranks"}) {
+        const std::string n = name;
+        EXPECT_TRUE(holds(html, "</i>" + n + "</span>")) << "key";
+        EXPECT_EQ(count(html, "<tr><td>" + n + "<td>"), 2u) << "tables";
+        EXPECT_EQ(count(html, "<title>" + n + "</title>"), 5u) << "loss, accuracy and rate";
+        EXPECT_TRUE(holds(html, "<title>" + n + ": 62.5 at 1</title>")) << "accuracies";
+        EXPECT_EQ(count(html, "y=\"12\">" + n + "</text>"), 1u) << "timeline";
+        EXPECT_EQ(count(html, "<text class=\"l\" x=\"12\" "), 6u);
+        EXPECT_TRUE(holds(html, "<b>" + n + "</b>: schedule Constant")) << "schedule";
+    }
+    EXPECT_TRUE(holds(html, "<tr><th>Run<th>Test accuracy", "<tr><th>Run<th>45 %",
+                      "<b>Warning:</b> Ring&lt;fp32&gt; on 4 ranks: slow.",
+                      "<li>Ring&lt;fp32&gt; on 8 ranks, run 2: <a href=\"a.json\">"));
+    EXPECT_EQ(count(html, ">Ring&lt;fp32&gt;<"), 0u) << "a name that three runs share";
+    EXPECT_TRUE(holds(gx::breakdown_chart(runs), ">Ring&lt;fp32&gt; on 4 ranks</text>"));
+}
+TEST(Report, TakesNamesOfRuns) {
+    const std::vector<std::string> names{"calm", "<b>busy"};
+    const std::string html =
+        gx::report_html({run(), run()}, {.title = "t", .links = {{{"a", "a"}}}, .names = names});
+    EXPECT_TRUE(holds(html, "</i>calm</span>", "<tr><td>&lt;b&gt;busy<td>", "y=\"12\">calm</text>",
+                      "<li>calm: <a", "<b>calm</b>: reducer Ring&lt;fp32&gt;, schedule"));
+    EXPECT_EQ(count(html, "<b>busy"), 0u);
+    EXPECT_TRUE(holds(gx::breakdown_chart({run(), run()}, names), ">&lt;b&gt;busy</text>"));
+    EXPECT_DEATH((void)gx::report_html({run()}, {.names = names}), "one for each run, or none");
+    EXPECT_DEATH((void)gx::breakdown_chart({run()}, names), "one for each run, or none");
+}
+TEST(Report, DescribesEachGroupOfRunsOnce) {
+    auto runs = scenarios();
+    const std::string html = gx::report_html(runs, {.title = "t"});
+    EXPECT_EQ(count(html, " trained on "), 2u);
+    EXPECT_TRUE(holds(html,
+                      "<p><b>Ring&lt;fp32&gt; on 8 ranks, run 1</b>, <b>Ring&lt;fp32&gt; on 8 "
+                      "ranks, run 2</b>, <b>MultiRing&lt;4, fp16&gt; on 8 ranks, run 4</b>, "
+                      "<b>MultiRing&lt;4, fp16&gt; on 8 ranks, run 5</b>: Net trained on 8 ranks, "
+                      "32 images a rank and step, epochs: 2, seed 5. World: a world; clock: "
+                      "virtual.</p>",
+                      "<p><b>Ring&lt;fp32&gt; on 4 ranks</b>, <b>MultiRing&lt;4, fp16&gt; on 4 "
+                      "ranks</b>: Net trained on 4 ranks, ",
+                      "World: a small world"));
+    EXPECT_EQ(count(html, "<p class=\"note\"><b>Timed as:</b> ResNet50."), 1u) << "all runs";
+    EXPECT_EQ(count(gx::report_html({runs[0], runs[0]}, {.title = "t"}), "<p>Net trained"), 1u);
+}
+TEST(Report, SaysOfWhichRunsTimesAreOfAnotherNetwork) {
+    std::vector<gx::RunRecord> runs{run("A"), run("B"), run("C")};
+    runs[1].timed_as = "VGG16";
+    runs[2].timed_as = "";
+    runs[2].clock = "wall";
+    const std::string html = gx::report_html(runs, {.title = "t"});
+    EXPECT_TRUE(holds(html, "<b>A</b>: <b>Timed as:</b> ResNet50.",
+                      "<b>B</b>: <b>Timed as:</b> VGG16.",
+                      "<b>A</b>: Accuracies of Net, seconds of ResNet50.",
+                      "<b>B</b>: Accuracies of Net, seconds of VGG16.", ">time, s</text>"));
+    EXPECT_EQ(count(html, "<b>C</b>: Acc") + count(html, "virtual time, s"), 0u);
+    EXPECT_EQ(count(html, "Accuracy is that of the network that was trained"), 1u);
+}
+TEST(Report, SaysWhichNotesAreOfWhichRuns) {
+    const std::string html =
+        gx::report_html(scenarios(), {.title = "t", .names = {"r1", "r2", "r3", "m1", "m2", "m3"}});
+    EXPECT_TRUE(holds(html,
+                      "<h2>In force</h2><ul>\n<li>one note.</li>\n<li>another.</li>\n"
+                      "<li><b>r2</b>, <b>m2</b>: <ul>\n<li>Kernels take longer.</li>\n"
+                      "</ul></li>\n"
+                      "<li><b>r3</b>, <b>m3</b>: <ul>\n<li>Fault: &lt;rank 2&gt;.</li>\n"
+                      "</ul></li>\n"
+                      "<li><b>m1</b>, <b>m2</b>, <b>m3</b>: <ul>\n<li>four rings.</li>\n"
+                      "</ul></li>\n</ul>\n"));
+}
+
 // ---- Curves -------------------------------------------------------------------------
 
 TEST(LossCurve, IsMeansOfEqualRunsOfSteps) {

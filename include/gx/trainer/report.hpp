@@ -28,7 +28,9 @@ using Points = std::vector<std::pair<double, double>>;
 
 /// Bar chart of a mean step's time in ms, one bar for each run whose time is known. Time of steps
 /// that a loss has undone counts, the steps do not.
-[[nodiscard]] GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs);
+/// Names: one for each run; none: run_names(runs). Another count breaks the contract.
+[[nodiscard]] GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs,
+                                                  const std::vector<std::string>& names = {});
 
 /// Seconds of training until the end of the first epoch whose test accuracy is at least `pct`; none
 /// where no epoch has it.
@@ -45,19 +47,26 @@ struct ReportPage {
     std::string command{};                         ///< that has made it
     std::vector<std::string> versions{};           ///< of what has made it, as versions() has them
     std::vector<std::vector<ReportLink>> links{};  ///< of each run; relative to the page's folder
+    std::vector<std::string> names{};  ///< one for each run; none: run_names of table.hpp
 };
 
 /// "gx 0.1.0" and the compiler of this program.
 [[nodiscard]] GX_DECL std::vector<std::string> versions();
 
-/// Page for `runs`: table, warnings, loss and accuracy against steps and time, time to accuracies,
-/// learning rate, breakdown, timeline, and how it was made. It loads nothing, fits narrow screens,
-/// and is dark where the reader's system is. A run has one colour, and so has a part of a step.
+/// Page for `runs`: what was trained and timed, table, warnings, loss and accuracy against steps and
+/// time, time to accuracies, learning rate, breakdown, timeline, notes, and how it was made. It
+/// loads nothing, fits narrow screens, and is dark where the reader's system is. A run has one
+/// colour, and so has a part of a step.
+///
+/// A run has one name on the whole page. Model, ranks, batch, epochs, seed, world, clock and what
+/// was timed stand there once for each group of runs that share them, with the names of the group.
+/// Notes ("In force") that all runs have come first, then those of some runs, with their names.
+/// Errors: a count of names that is neither 0 nor that of the runs breaks the contract.
 [[nodiscard]] GX_DECL std::string report_html(const std::vector<RunRecord>& runs,
                                               const ReportPage& page = {});
 
 /// Writes the page and returns its path; makes the folder. Links are made relative to it.
-/// Errors: gx::Error naming the file.
+/// Errors: gx::Error naming the file; names as in report_html.
 GX_DECL std::filesystem::path write_report(const std::filesystem::path& path,
                                            const std::vector<RunRecord>& runs,
                                            ReportPage page = {});

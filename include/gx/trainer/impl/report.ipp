@@ -13,7 +13,7 @@
 #include <gx/report/version.hpp>     // version
 #include <gx/trainer/link_load.hpp>  // link_strip
 #include <gx/trainer/report.hpp>
-#include <gx/trainer/table.hpp>  // known
+#include <gx/trainer/table.hpp>  // groups, known, names_of
 
 namespace gx {
 
@@ -74,16 +74,89 @@ GX_DECL std::string href(const std::filesystem::path& file) {
     return out;
 }
 
-GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs) {
+using Names = std::vector<std::string>;
+
+/// "A, B: " where `group` is some of the runs; nothing where it is all of them.
+GX_DECL std::string of_runs(const table::Group& group, const Names& names) {
+    if (group.size() == names.size()) return "";
+    std::string html;
+    for (const std::size_t i : group)
+        html += (html.empty() ? "<b>" : ", <b>") + chart::escaped(names[i]) + "</b>";
+    return html + ": ";
+}
+
+/// Title of the column with the runs' names.
+GX_DECL std::string title_of(const std::vector<RunRecord>& runs, const Names& names) {
+    return table::heading_of(runs, names) == "run" ? "Run" : "Reducer";
+}
+
+/// The clock of all runs, with a space; nothing where they have several.
+GX_DECL std::string clock_of(const std::vector<RunRecord>& runs) {
+    for (const RunRecord& r : runs)
+        if (r.clock != runs.front().clock) return "";
+    return runs.front().clock + " ";
+}
+
+/// What was trained where, once for each group of runs of which it is true; then what was timed.
+GX_DECL std::string introduction(const std::vector<RunRecord>& runs, const Names& names) {
+    const table::Group all = table::all(runs.size());
+    const auto trained = [&](std::size_t i) {
+        const RunRecord& r = runs[i];
+        return fmt::format(
+            "{} trained on {} ranks, {} images a rank and step, epochs: {}, seed {}. World: {}; "
+            "clock: {}.",
+            chart::escaped(r.model), r.ranks, r.batch_per_rank, r.epochs_planned, r.seed,
+            chart::escaped(r.world), chart::escaped(r.clock));
+    };
+    std::string html, timed;
+    for (const table::Group& group : table::groups(all, trained))
+        html += "<p>" + of_runs(group, names) + trained(group.front()) + "</p>\n";
+    for (const auto& group : table::groups(all, [&](std::size_t i) { return runs[i].timed_as; }))
+        if (const std::string& as = runs[group.front()].timed_as; !as.empty())
+            timed += of_runs(group, names) + "<b>Timed as:</b> " + chart::escaped(as) + ".\n";
+    if (timed.empty()) return html;
+    return html + "<p class=\"note\">" + timed +
+           "Accuracy is that of the network that was trained; time, images per second, bytes and "
+           "dollars are those of the one that was timed.</p>\n";
+}
+
+/// The notes of all runs, then those of some, by the runs that they are of; in the order in which
+/// they first appear.
+GX_DECL std::string in_force(const std::vector<RunRecord>& runs, const Names& names) {
+    Names notes;
+    std::vector<table::Group> of;  // the runs of each note
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        for (const std::string& note : runs[i].notes) {
+            const auto at = std::size_t(std::ranges::find(notes, note) - notes.begin());
+            if (at == notes.size()) {
+                notes.push_back(note);
+                of.emplace_back();
+            }
+            if (of[at].empty() || of[at].back() != i) of[at].push_back(i);
+        }
+    std::string html = "<h2>In force</h2><ul>\n", some;
+    const auto runs_of = [&](std::size_t note) { return of_runs(of[note], names); };
+    for (const table::Group& equal : table::groups(table::all(notes.size()), runs_of)) {
+        const std::string whose = runs_of(equal.front());
+        std::string list;
+        for (const std::size_t i : equal) list += "<li>" + chart::escaped(notes[i]) + "</li>\n";
+        if (whose.empty()) html += list;
+        else some += "<li>" + whose + "<ul>\n" + list + "</ul></li>\n";
+    }
+    return html + some + "</ul>\n";
+}
+
+GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs, const Names& names) {
     const std::vector<double> accuracies = round_accuracies(runs);
     if (accuracies.empty()) return "";
-    std::string html = "<h2>Time to accuracy</h2><div class=\"scroll\"><table><tr><th>Reducer";
+    std::string html =
+        "<h2>Time to accuracy</h2><div class=\"scroll\"><table><tr><th>" + title_of(runs, names);
     for (const double a : accuracies) html += fmt::format("<th>{:g} %", a);
     html += "</tr>\n";
-    for (const RunRecord& r : runs) {
-        html += "<tr><td>" + chart::escaped(r.reducer);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        html += "<tr><td>" + chart::escaped(names[i]);
         for (const double a : accuracies) {
-            const auto seconds = seconds_to_accuracy(r, a);
+            const auto seconds = seconds_to_accuracy(runs[i], a);
             html += "<td>" + (seconds ? table::known(*seconds, "{:.1f} s") : "not reached");
         }
         html += "</tr>\n";
@@ -91,28 +164,36 @@ GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs) {
     html +=
         "</table></div>\n<p class=\"note\">Runs are tested at the ends of epochs: a time is that "
         "of the first test with the accuracy.</p>\n";
-    const RunRecord& first = runs.front();
-    if (!first.timed_as.empty())
-        html += fmt::format("<p class=\"note\">Accuracies of {}, seconds of {}.</p>\n",
-                            chart::escaped(first.model), chart::escaped(first.timed_as));
+    const auto sources = [&](std::size_t i) {
+        const RunRecord& r = runs[i];
+        if (r.timed_as.empty()) return std::string();
+        return fmt::format("Accuracies of {}, seconds of {}.", chart::escaped(r.model),
+                           chart::escaped(r.timed_as));
+    };
+    for (const table::Group& group : table::groups(table::all(runs.size()), sources))
+        if (const std::string text = sources(group.front()); !text.empty())
+            html += "<p class=\"note\">" + of_runs(group, names) + text + "</p>\n";
     return html;
 }
 
-GX_DECL std::string table(const std::vector<RunRecord>& runs) {
+GX_DECL std::string summary(const std::vector<RunRecord>& runs, const Names& names) {
     std::string html =
-        "<div class=\"scroll\"><table><tr><th>Reducer<th>Test accuracy<th>Top-5<th>Time"
+        "<div class=\"scroll\"><table><tr><th>" + title_of(runs, names) +
+        "<th>Test accuracy<th>Top-5<th>Time"
         "<th>Images/s<th>Scaling efficiency"
         "<th>Exposed communication<th>Sent per step<th>Dollars<th>Skipped steps</tr>\n";
-    for (const RunRecord& r : runs)
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const RunRecord& r = runs[i];
         html += fmt::format(
             "<tr><td>{}<td>{:.2f} %{}<td>{:.2f} %<td>{}<td>{}<td>{}<td>{}<td>{:.2f} "
             "MB<td>{}<td>{}</tr>\n",
-            chart::escaped(r.reducer), r.test_accuracy_pct(), r.at_chance ? " (chance)" : "",
+            chart::escaped(names[i]), r.test_accuracy_pct(), r.at_chance ? " (chance)" : "",
             r.test_top5_accuracy_pct(), table::known(r.seconds, "{:.1f} s"),
             table::known(r.images_per_second, "{:.0f}"),
             table::known(r.scaling_efficiency_pct, "{:.1f} %"),
             table::known(r.exposed_communication_pct, "{:.1f} %"),
             double(r.bytes_sent_per_step) / 1e6, table::dollars(r.dollars), r.skipped_steps);
+    }
     return html + "</table></div>\n";
 }
 
@@ -134,7 +215,7 @@ GX_DECL chart::Part part_of(const Span& s) {
 }
 
 /// The last traced step and a half of rank 0, one strip a track, above an axis of time.
-GX_DECL std::string timeline(const RunRecord& r, double shown_ms) {
+GX_DECL std::string timeline(const RunRecord& r, std::string_view name, double shown_ms) {
     std::int64_t end = 0;
     for (const Span& s : r.spans)
         if (s.rank == 0 && s.track == Track::compute)
@@ -146,7 +227,7 @@ GX_DECL std::string timeline(const RunRecord& r, double shown_ms) {
     std::string svg = fmt::format(
         "<div class=\"scroll\"><svg viewBox=\"0 0 {} 96\" role=\"img\" "
         "aria-label=\"timeline\"><text class=\"t\" x=\"0\" y=\"12\">{}</text>\n",
-        width, chart::escaped(r.reducer));
+        width, chart::escaped(name));
     for (const double ms : chart::ticks(0, shown_ms, 8))
         svg += fmt::format(
             "<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"18\" y2=\"{1}\"/><text "
@@ -184,14 +265,17 @@ GX_COLD GX_DECL double steps_made(const RunRecord& r) {
 
 }  // namespace detail::report
 
-GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs) {
+GX_DECL std::string breakdown_chart(const std::vector<RunRecord>& runs,
+                                    const std::vector<std::string>& given) {
     using chart::colour, chart::Part;
+    const std::vector<std::string> names = detail::table::names_of(runs, given);
     std::vector<chart::Bar> rows;
-    for (const RunRecord& r : runs) {
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const RunRecord& r = runs[i];
         if (std::isnan(r.seconds)) continue;
         const double steps = detail::report::steps_made(r);
         const Breakdown& b = r.breakdown;
-        rows.push_back({r.reducer,
+        rows.push_back({names[i],
                         {1e3 * b.compute / steps, 1e3 * b.exposed_communication / steps,
                          1e3 * b.input / steps, 1e3 * b.idle / steps}});
     }
@@ -220,55 +304,50 @@ GX_DECL std::vector<std::string> versions() {
 
 GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const ReportPage& page) {
     using namespace detail::report;
+    const Names names = detail::table::names_of(runs, page.names);
     std::string html = fmt::format(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
         "content=\"width=device-width,initial-scale=1\"><title>{0}</title><style>{1}</style>"
         "<h1>{0}</h1>\n",
         chart::escaped(page.title), chart::page_style);
     if (runs.empty()) return html + "<p>No runs.</p></html>\n";
-    const RunRecord& first = runs.front();
-    html += fmt::format(
-        "<p>{} trained on {} ranks, {} images a rank and step, epochs: {}, seed {}. World: {}; "
-        "clock: {}.</p>\n",
-        chart::escaped(first.model), first.ranks, first.batch_per_rank, first.epochs_planned,
-        first.seed, chart::escaped(first.world), chart::escaped(first.clock));
-    if (!first.timed_as.empty())
-        html += fmt::format(
-            "<p class=\"note\"><b>Timed as:</b> {}. Accuracy is that of the network that was "
-            "trained; time, "
-            "images per second, bytes and dollars are those of the one that was timed.</p>\n",
-            chart::escaped(first.timed_as));
+    html += introduction(runs, names);
     html += "<p class=\"key\">";
     for (std::size_t i = 0; i < runs.size(); ++i)
         html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(i),
-                            chart::escaped(runs[i].reducer));
-    html += "</p>\n" + table(runs);
-    for (const RunRecord& r : runs)
-        for (const std::string& warning : r.warnings)
-            html += "<p class=\"note\"><b>Warning:</b> " + chart::escaped(r.reducer) + ": " +
+                            chart::escaped(names[i]));
+    html += "</p>\n" + summary(runs, names);
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        for (const std::string& warning : runs[i].warnings)
+            html += "<p class=\"note\"><b>Warning:</b> " + chart::escaped(names[i]) + ": " +
                     chart::escaped(warning) + "</p>\n";
     html += "<h2>Learning</h2><div class=\"grid\">\n";
     for (const bool by_time : {false, true}) {
         std::vector<chart::Series> loss, accuracy;
-        for (const RunRecord& r : runs) {
-            loss.push_back({r.reducer, loss_curve(r, by_time), false});
-            accuracy.push_back({r.reducer, accuracy_curve(r, by_time), true});
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+            loss.push_back({names[i], loss_curve(runs[i], by_time), false});
+            accuracy.push_back({names[i], accuracy_curve(runs[i], by_time), true});
         }
-        const std::string x = by_time ? first.clock + " time, s" : "steps";
+        const std::string x = by_time ? clock_of(runs) + "time, s" : "steps";
         html += chart::lines("Training loss against " + std::string(by_time ? "time" : "steps"), x,
                              "nats", loss);
         html += chart::lines("Test accuracy against " + std::string(by_time ? "time" : "steps"), x,
                              "%", accuracy);
     }
     std::vector<chart::Series> rates;
-    for (const RunRecord& r : runs) rates.push_back({r.reducer, rate_curve(r), false});
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        rates.push_back({names[i], rate_curve(runs[i]), false});
     html += chart::lines("Learning rate against steps", "steps", "rate", rates) + "<p>";
-    for (const RunRecord& r : runs)
-        html += "<b>" + chart::escaped(r.reducer) + "</b>: schedule " +
-                chart::escaped(r.scheduler) + ", optimizer " + chart::escaped(r.optimizer) +
-                ".<br>";
-    html += "</p></div>" + accuracy_table(runs) + "<h2>Time</h2><div class=\"scroll\">\n" +
-            breakdown_chart(runs) + "</div>\n";
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const RunRecord& r = runs[i];
+        const bool named = names[i].find(r.reducer) != std::string::npos;
+        html += "<b>" + chart::escaped(names[i]) +
+                "</b>: " + (named ? "" : "reducer " + chart::escaped(r.reducer) + ", ") +
+                "schedule " + chart::escaped(r.scheduler) + ", optimizer " +
+                chart::escaped(r.optimizer) + ".<br>";
+    }
+    html += "</p></div>" + accuracy_table(runs, names) + "<h2>Time</h2><div class=\"scroll\">\n" +
+            breakdown_chart(runs, names) + "</div>\n";
     double shown_ms = 0;  // one scale for all: the longest mean step, and a half
     for (const RunRecord& r : runs)
         if (!r.steps.empty())
@@ -288,14 +367,12 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
         html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(part),
                             name);
     html += "</p>\n";
-    for (const RunRecord& r : runs) html += timeline(r, shown_ms);
-    html += "<h2>In force</h2><ul>\n";
-    for (const std::string& note : first.notes) html += "<li>" + chart::escaped(note) + "</li>\n";
-    html += "</ul>\n";
+    for (std::size_t i = 0; i < runs.size(); ++i) html += timeline(runs[i], names[i], shown_ms);
+    html += in_force(runs, names);
     if (std::ranges::any_of(page.links, [](const auto& of_run) { return !of_run.empty(); })) {
         html += "<h2>Files</h2><ul>\n";
         for (std::size_t i = 0; i < std::min(runs.size(), page.links.size()); ++i) {
-            html += "<li>" + chart::escaped(runs[i].reducer) + ":";
+            html += "<li>" + chart::escaped(names[i]) + ":";
             for (const ReportLink& link : page.links[i])
                 html +=
                     " <a href=\"" + href(link.file) + "\">" + chart::escaped(link.text) + "</a>";
