@@ -396,6 +396,7 @@ TEST(Survival, OtherErrorsEndTheRun) {
 /// Faults that fail while a world is built, as where memory runs out.
 struct NoRoom : gx::sim::FaultPlan::Listed {
     [[nodiscard]] const std::vector<gx::sim::Fault>& list() const override { return none; }
+    [[nodiscard]] std::vector<std::string> sentences(std::size_t) const override { return {}; }
     void check(const gx::sim::ClusterSpec&, gx::Problems&) const override {}
     [[nodiscard]] bool reroutes() const override { return false; }
     [[nodiscard]] gx::sim::FaultPlan seen_by(const gx::sim::Core&, const gx::sim::ClusterSpec&,

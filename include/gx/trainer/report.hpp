@@ -53,8 +53,8 @@ struct ReportPage {
 /// "gx 0.1.0" and the compiler of this program.
 [[nodiscard]] GX_DECL std::vector<std::string> versions();
 
-/// Page for `runs`: what was trained and timed, table, warnings, loss and accuracy against steps and
-/// time, time to accuracies, learning rate, breakdown, timeline, notes, and how it was made. It
+/// Page for `runs`: what was trained and timed, table, warnings, loss and accuracy against steps
+/// and time, time to accuracies, learning rate, breakdown, timeline, notes, and how it was made. It
 /// loads nothing, fits narrow screens, and is dark where the reader's system is. A run has one
 /// colour, and so has a part of a step.
 ///

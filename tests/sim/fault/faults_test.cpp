@@ -3,7 +3,9 @@
 #include <algorithm>  // max
 #include <array>      // messages
 
-#include <limits>  // largest numbers
+#include <limits>   // largest numbers
+#include <string>   // sentences
+#include <utility>  // pair
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -489,6 +491,74 @@ TEST(Faults, ATimeThatNeverComesIsToldAtTheEnd) {
                       "fault 0, link slow, NIC of machine 0, at 10 ms: it had no "
                       "effect before the run ended at 2.01 ms"));
     EXPECT_FALSE(holds(text, "fault 1"));
+}
+
+// ---- In a report --------------------------------------------------------------------------
+
+TEST(Faults, EffectsNameWhatIsHitHowMuchAndWhen) {
+    const std::pair<Fault, const char*> cases[] = {
+        {SlowLink{{.machine = 1}, 0.25, 1'000_us, 5'000_us},
+         "Fault (link slow): each NIC of machine 1 carries 25 % of its rate from 1 ms for 5 ms."},
+        {CutLink{{.gpu = 3}}, "Fault (link cut): each link of GPU 3 carries nothing throughout."},
+        {CutLink{{.machine = 1, .direction = Direction::out, .nic = 2}, 8'000_us},
+         "Fault (link one way): NIC 2 of machine 1 carries nothing outwards from 8 ms on."},
+        {FlappingLink{{.machine = 0, .direction = Direction::in}, 100_us, 300_us, 10_us},
+         "Fault (link flap): each NIC of machine 0 is cut inwards for 100 us and whole for 300 us "
+         "in turns from 10 us on."},
+        {LostNic{1, 200_us, 3, 50_us},
+         "Fault (NIC lost): NIC 3 of machine 1 fails at 200 us, which is detected after 50 us."},
+        {SlowSwitch{{SwitchKind::spine, 2}, 0.125},
+         "Fault (switch slow): spine 2 carries 12.5 % of its rate on every port throughout."},
+        {LostSwitch{{SwitchKind::leaf, 1}, 1_us, 2_us},
+         "Fault (switch lost): leaf 1 fails from 1 us for 2 us."},
+        {SlowGpu{2, 1.5, 8'000_us},
+         "Fault (GPU slow): rank 2 computes 1.5 times slower from 8 ms on."},
+        {PausedGpu{2, 1_us, 3_us}, "Fault (GPU paused): rank 2 is paused from 1 us for 3 us."},
+        {DeadGpu{2, 8'000_us}, "Fault (GPU dead): rank 2 dies silently at 8 ms."},
+        {DeadGpu{2, 8'000_us, false},
+         "Fault (GPU dead): rank 2 dies and closes its connections at 8 ms."},
+        {DeadInCollective{2, 7, 1, 3},
+         "Fault (dead in collective): rank 2 dies silently before message 3 of bucket 1 in step "
+         "7."},
+        {StragglerBursts{2, 4, 0_us, 2_us, 10_us, 3},
+         "Fault (straggler): rank 2 computes 4 times slower from 0 ns for 2 us, 3 times, every 10 "
+         "us."},
+        {StragglerBursts{2, 4, 0_us, forever},
+         "Fault (straggler): rank 2 computes 4 times slower throughout."},
+        {DelayedMessages{0, 1, 5_us},
+         "Fault (delayed): messages from rank 0 to rank 1 depart 5 us later throughout."},
+        {DuplicatedMessages{0, -1, 1_us, 2_us},
+         "Fault (duplicated): messages from rank 0 to any rank are sent twice from 1 us for 2 "
+         "us."},
+        {ReorderedMessages{0, 1, 5_us},
+         "Fault (reordered): every other message from rank 0 to rank 1 departs 5 us later "
+         "throughout."},
+        {FlippedBit{0, 1, 5_us},
+         "Fault (bit flip): one bit of a gradient from rank 0 to rank 1 is flipped, the first from "
+         "5 us on."},
+        {NanInPayload{0, -1, 5_us},
+         "Fault (NaN): a gradient from rank 0 to any rank ends with a NaN, the first from 5 us "
+         "on."},
+        {TornCheckpoint{3, 0.5}, "Fault (torn checkpoint): checkpoint 3 keeps 50 % of its bytes."}};
+    for (const auto& [fault, sentence] : cases) EXPECT_EQ(effect_of(fault), sentence);
+}
+TEST(Faults, AreNotesOfTheWorldUpToEight) {
+    const auto notes = [](std::size_t faults) {
+        FaultList list;
+        for (std::size_t i = 0; i < faults; ++i)
+            list.push_back(SlowGpu{1, 2, Nanoseconds(std::int64_t(i) + 1)});
+        return World(plain(2), {.faults = list}).info().notes;
+    };
+    const std::vector<std::string> none = notes(0), one = notes(1), eight = notes(8),
+                                   many = notes(11);
+    ASSERT_EQ(one.size(), none.size() + 2);
+    EXPECT_TRUE(holds(one[none.size()], "Faults: a message is waited for 600 s at most"));
+    EXPECT_EQ(one.back(), "Fault (GPU slow): rank 1 computes 2 times slower from 1 ns on.");
+    ASSERT_EQ(eight.size(), none.size() + 9);
+    EXPECT_TRUE(holds(eight.back(), "from 8 ns on."));
+    ASSERT_EQ(many.size(), none.size() + 10);
+    EXPECT_EQ(many[none.size() + 8], eight.back());
+    EXPECT_EQ(many.back(), "Faults: and 3 more.");
 }
 
 }  // namespace

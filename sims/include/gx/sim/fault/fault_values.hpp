@@ -221,6 +221,10 @@ namespace detail::faults {
 /// "fault 3, GPU dead, rank 2, at 8 ms": as errors name it.
 [[nodiscard]] GX_DECL std::string describe(const Fault& fault, std::size_t index);
 
+/// What it does, to what, how much and when, as notes in a report list it:
+/// "Fault (GPU slow): rank 2 computes 2 times slower from 8 ms for 5 ms."
+[[nodiscard]] GX_DECL std::string effect_of(const Fault& fault);
+
 }  // namespace gx::sim
 
 #if defined(GX_HEADER_ONLY)

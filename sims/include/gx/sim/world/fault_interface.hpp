@@ -99,6 +99,8 @@ public:
         Listed& operator=(const Listed&) = delete;
         virtual ~Listed() = default;
         [[nodiscard]] virtual const std::vector<Fault>& list() const = 0;
+        /// A sentence for each of the first `most`; then one with the number of the others.
+        [[nodiscard]] virtual std::vector<std::string> sentences(std::size_t most) const = 0;
         virtual void check(const ClusterSpec& spec, Problems& problems) const = 0;
         /// Whether some of them remove routes.
         [[nodiscard]] virtual bool reroutes() const = 0;
@@ -119,6 +121,10 @@ public:
     [[nodiscard]] bool empty() const { return listed_ == nullptr; }
     [[nodiscard]] const std::vector<Fault>& list() const;
     explicit FaultPlan(std::shared_ptr<const Listed> listed) : listed_(std::move(listed)) {}
+    /// A sentence for each of the first `most` faults; then one with the number of the others.
+    [[nodiscard]] std::vector<std::string> sentences(std::size_t most) const {
+        return listed_ ? listed_->sentences(most) : std::vector<std::string>{};
+    }
     /// Adds a sentence to `problems` for each invalid field of each fault.
     void check(const ClusterSpec& spec, Problems& problems) const {
         if (listed_) listed_->check(spec, problems);

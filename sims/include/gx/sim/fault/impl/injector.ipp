@@ -297,6 +297,14 @@ public:
     Listed(FaultList faults, std::vector<bool> fired)
         : faults_(std::move(faults)), fired_(std::move(fired)) {}
     [[nodiscard]] const FaultList& list() const override { return faults_; }
+    [[nodiscard]] std::vector<std::string> sentences(std::size_t most) const override {
+        std::vector<std::string> out;
+        for (std::size_t i = 0; i < std::min(most, faults_.size()); ++i)
+            out.push_back(effect_of(faults_[i]));
+        if (faults_.size() > most)
+            out.push_back("Faults: and " + std::to_string(faults_.size() - most) + " more.");
+        return out;
+    }
     void check(const ClusterSpec& spec, Problems& problems) const override {
         check_faults(faults_, spec, problems);
     }

@@ -328,6 +328,9 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
     if (!options.faults.empty())
         a.notes.push_back("Faults: a message is waited for " + duration_text(options.deadline) +
                           " at most (deadline); a rank that dies without a word is noticed then.");
+    constexpr std::size_t most_faults = 8;
+    for (std::string& fault : options.faults.sentences(most_faults))
+        a.notes.push_back(std::move(fault));
     return a;
 }
 
