@@ -77,6 +77,17 @@ TEST(Lines, LeaveOutWhatIsNoNumber) {
     EXPECT_EQ(svg.find("nan"), std::string::npos);
     EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
+TEST(Lines, OfOneColourHaveOtherDashes) {
+    EXPECT_STREQ(gx::chart::colour(0), gx::chart::colour(6));
+    EXPECT_STREQ(gx::chart::dashes(5), "");
+    EXPECT_STREQ(gx::chart::dashes(6), "6 3");
+    EXPECT_STREQ(gx::chart::dashes(12), "2 3");
+    std::vector<gx::chart::Series> series(7, {"name", {{1, 1}}});
+    const std::string svg = gx::chart::lines("t", "x", "y", series);
+    EXPECT_NE(svg.find("stroke=\"#0072b2\" stroke-dasharray=\"6 3\" "), std::string::npos);
+    series.pop_back();
+    EXPECT_EQ(gx::chart::lines("t", "x", "y", series).find("dasharray"), std::string::npos);
+}
 TEST(Bars, HaveTheLengthsOfTheirParts) {
     const std::string svg = gx::chart::bars("title", "ms", {{"p", "#111111"}, {"q", "#222222"}},
                                             {{"a", {3, 1}}, {"b", {1, 1}}});

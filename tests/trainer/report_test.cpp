@@ -183,10 +183,9 @@ TEST(Report, NamesRunsOfOneReducerApart) {
         EXPECT_TRUE(holds(html, "<title>" + n + ": 62.5 at 1</title>")) << "accuracies";
         EXPECT_EQ(count(html, "y=\"12\">" + n + "</text>"), 1u) << "timeline";
         EXPECT_EQ(count(html, "<text class=\"l\" x=\"12\" "), 6u);
-        EXPECT_TRUE(holds(html, "<b>" + n + "</b>: schedule Constant")) << "schedule";
     }
-    EXPECT_TRUE(holds(html, "<tr><th>Run<th>Test accuracy", "<tr><th>Run<th>45 %",
-                      "<b>Warning:</b> Ring&lt;fp32&gt; on 4 ranks: slow.",
+    EXPECT_TRUE(holds(html, "<b>All runs</b>: schedule Constant", "<tr><th>Run<th>Test accuracy",
+                      "<tr><th>Run<th>45 %", "<b>Warning:</b> Ring&lt;fp32&gt; on 4 ranks: slow.",
                       "<li>Ring&lt;fp32&gt; on 8 ranks, run 2: <a href=\"a.json\">"));
     EXPECT_EQ(count(html, ">Ring&lt;fp32&gt;<"), 0u) << "a name that three runs share";
     EXPECT_TRUE(holds(gx::breakdown_chart(runs), ">Ring&lt;fp32&gt; on 4 ranks</text>"));
@@ -196,7 +195,7 @@ TEST(Report, TakesNamesOfRuns) {
     const std::string html =
         gx::report_html({run(), run()}, {.title = "t", .links = {{{"a", "a"}}}, .names = names});
     EXPECT_TRUE(holds(html, "</i>calm</span>", "<tr><td>&lt;b&gt;busy<td>", "y=\"12\">calm</text>",
-                      "<li>calm: <a", "<b>calm</b>: reducer Ring&lt;fp32&gt;, schedule"));
+                      "<li>calm: <a", "<b>All runs</b>: reducer Ring&lt;fp32&gt;, schedule"));
     EXPECT_EQ(count(html, "<b>busy"), 0u);
     EXPECT_TRUE(holds(gx::breakdown_chart({run(), run()}, names), ">&lt;b&gt;busy</text>"));
     EXPECT_DEATH((void)gx::report_html({run()}, {.names = names}), "one for each run, or none");
@@ -217,6 +216,20 @@ TEST(Report, DescribesEachGroupOfRunsOnce) {
                       "World: a small world"));
     EXPECT_EQ(count(html, "<p class=\"note\"><b>Timed as:</b> ResNet50."), 1u) << "all runs";
     EXPECT_EQ(count(gx::report_html({runs[0], runs[0]}, {.title = "t"}), "<p>Net trained"), 1u);
+}
+TEST(Report, SaysWhichRunsHaveWhichSchedule) {
+    std::vector<gx::RunRecord> runs{run("A"), run("B"), run("C")};
+    runs[1].scheduler = "Cosine";
+    EXPECT_TRUE(holds(gx::report_html(runs, {.title = "t"}),
+                      "<b>A</b>, <b>C</b>: schedule Constant, optimizer Sgd.<br>"
+                      "<b>B</b>: schedule Cosine, optimizer Sgd.<br>"));
+    EXPECT_TRUE(holds(gx::report_html({runs[0]}, {.title = "t"}), "<b>A</b>: schedule Constant"));
+}
+TEST(Report, RunsOfOneColourHaveOtherDashes) {
+    const std::string html = gx::report_html(std::vector<gx::RunRecord>(7, run()), {.title = "t"});
+    EXPECT_EQ(count(html, "stroke-dasharray=\"6 3\""), 6u) << "five curves, and the legend";
+    EXPECT_TRUE(holds(html, "stroke-dasharray=\"6 3\"/></svg> Ring&lt;fp32&gt;, run 7</span>"));
+    EXPECT_EQ(count(gx::report_html(std::vector<gx::RunRecord>(6, run())), "dasharray"), 0u);
 }
 TEST(Report, SaysOfWhichRunsTimesAreOfAnotherNetwork) {
     std::vector<gx::RunRecord> runs{run("A"), run("B"), run("C")};

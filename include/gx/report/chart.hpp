@@ -34,6 +34,9 @@ inline constexpr const char* page_style =
 /// Returns colour i of a cycle of six that colour-blind readers can tell apart.
 /// Source: Okabe and Ito 2008, "Color Universal Design".
 [[nodiscard]] GX_DECL const char* colour(std::size_t i);
+/// SVG dashes of line i, which tell apart the lines of one colour(i): "" for the first six, "6 3"
+/// for the next six, then "2 3".
+[[nodiscard]] GX_DECL const char* dashes(std::size_t i);
 
 /// What a rank's time goes to. Each has one colour on a page, which no colour(i) has.
 enum class Part : unsigned char {
@@ -63,7 +66,7 @@ struct Series {
 };
 
 /// Line chart with an x axis from 0. Points that are not finite are omitted; without points only
-/// the axes are drawn.
+/// the axes are drawn. Series i has colour(i) and dashes(i).
 [[nodiscard]] GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                                         std::string_view y_label,
                                         const std::vector<Series>& series);

@@ -56,7 +56,7 @@ struct ReportPage {
 /// Page for `runs`: what was trained and timed, table, warnings, loss and accuracy against steps
 /// and time, time to accuracies, learning rate, breakdown, timeline, notes, and how it was made. It
 /// loads nothing, fits narrow screens, and is dark where the reader's system is. A run has one
-/// colour, and so has a part of a step.
+/// colour and one kind of line, and a part of a step has one colour.
 ///
 /// A run has one name on the whole page. Model, ranks, batch, epochs, seed, world, clock and what
 /// was timed stand there once for each group of runs that share them, with the names of the group.

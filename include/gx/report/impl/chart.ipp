@@ -16,6 +16,8 @@ GX_DECL const char* colour(std::size_t i) {
     return colours[i % colours.size()];
 }
 
+GX_DECL const char* dashes(std::size_t i) { return i < 6 ? "" : i < 12 ? "6 3" : "2 3"; }
+
 GX_DECL const char* colour(Part part) {
     constexpr std::array colours{"#6f64c9", "#5548b8", "#8a80d8", "#bdb6ee",
                                  "#999933", "#b03070", "#8a6d4b", "#b5b5b5"};
@@ -100,9 +102,10 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                 points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
         if (series[i].line)
             svg += fmt::format(
-                "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" "
+                "<polyline fill=\"none\" stroke=\"{}\"{} stroke-width=\"1.6\" "
                 "points=\"{}\"><title>{}</title></polyline>\n",
-                colour(i), points, escaped(series[i].name));
+                colour(i), *dashes(i) ? fmt::format(" stroke-dasharray=\"{}\"", dashes(i)) : "",
+                points, escaped(series[i].name));
         if (!series[i].dots) continue;
         for (const auto& [x, y] : series[i].points)
             if (std::isfinite(x) && std::isfinite(y))

@@ -85,6 +85,36 @@ GX_DECL std::string of_runs(const table::Group& group, const Names& names) {
     return html + ": ";
 }
 
+/// The line of run i in the legend.
+GX_DECL std::string swatch(std::size_t i) {
+    const std::string_view colour = chart::colour(i);
+    const std::string_view dashes = chart::dashes(i);
+    if (dashes.empty()) return fmt::format("<i style=\"background:{}\"></i>", colour);
+    return fmt::format(
+        "<svg viewBox=\"0 0 24 8\" style=\"width:24px\"><line x2=\"24\" y1=\"4\" y2=\"4\" "
+        "stroke=\"{}\" stroke-width=\"4\" stroke-dasharray=\"{}\"/></svg> ",
+        colour, dashes);
+}
+
+/// Schedule and optimizer, once for each group of runs that share them.
+GX_DECL std::string schedules(const std::vector<RunRecord>& runs, const Names& names) {
+    const auto schedule = [&](std::size_t i) {
+        const RunRecord& r = runs[i];
+        const bool named = names[i].find(r.reducer) != std::string::npos;
+        return (named ? "" : "reducer " + chart::escaped(r.reducer) + ", ") + "schedule " +
+               chart::escaped(r.scheduler) + ", optimizer " + chart::escaped(r.optimizer) + ".";
+    };
+    std::string html;
+    for (const table::Group& group : table::groups(table::all(runs.size()), schedule)) {
+        const bool all = group.size() == runs.size();
+        html += (!all               ? of_runs(group, names)
+                 : group.size() > 1 ? std::string("<b>All runs</b>: ")
+                                    : "<b>" + chart::escaped(names.front()) + "</b>: ") +
+                schedule(group.front()) + "<br>";
+    }
+    return html;
+}
+
 /// Title of the column with the runs' names.
 GX_DECL std::string title_of(const std::vector<RunRecord>& runs, const Names& names) {
     return table::heading_of(runs, names) == "run" ? "Run" : "Reducer";
@@ -314,8 +344,7 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
     html += introduction(runs, names);
     html += "<p class=\"key\">";
     for (std::size_t i = 0; i < runs.size(); ++i)
-        html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(i),
-                            chart::escaped(names[i]));
+        html += fmt::format("<span>{}{}</span>", swatch(i), chart::escaped(names[i]));
     html += "</p>\n" + summary(runs, names);
     for (std::size_t i = 0; i < runs.size(); ++i)
         for (const std::string& warning : runs[i].warnings)
@@ -338,14 +367,7 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
     for (std::size_t i = 0; i < runs.size(); ++i)
         rates.push_back({names[i], rate_curve(runs[i]), false});
     html += chart::lines("Learning rate against steps", "steps", "rate", rates) + "<p>";
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-        const RunRecord& r = runs[i];
-        const bool named = names[i].find(r.reducer) != std::string::npos;
-        html += "<b>" + chart::escaped(names[i]) +
-                "</b>: " + (named ? "" : "reducer " + chart::escaped(r.reducer) + ", ") +
-                "schedule " + chart::escaped(r.scheduler) + ", optimizer " +
-                chart::escaped(r.optimizer) + ".<br>";
-    }
+    html += schedules(runs, names);
     html += "</p></div>" + accuracy_table(runs, names) + "<h2>Time</h2><div class=\"scroll\">\n" +
             breakdown_chart(runs, names) + "</div>\n";
     double shown_ms = 0;  // one scale for all: the longest mean step, and a half
