@@ -14,6 +14,7 @@
 #include <gx/reducer/ring.hpp>                 // Ring
 #include <gx/model/cifar_resnet.hpp>           // ResNet20: what is timed
 #include <gx/model/resnet.hpp>                 // ResNet50: the same
+#include <gx/sim/fault/faults.hpp>             // SlowGpu
 #include <gx/sim/world/cluster.hpp>            // Cluster
 #include <gx/sim/world/device.hpp>             // Device
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
@@ -285,6 +286,17 @@ TEST(ResumedInAnotherWorld, TimesAddUpOnOneClock) {
     EXPECT_NEAR(r.seconds, whole.seconds, 0.02 * whole.seconds);
     EXPECT_NEAR(r.dollars, whole.dollars, 0.02 * whole.dollars);
     EXPECT_EQ(notes_with(r, "clock, and earlier"), 0);
+}
+TEST(ResumedInAnotherWorld, FaultsAreNotesOfTheirOwnWorldAndNoChange) {
+    const auto slow = [] { return gx::sim::FaultPlan{gx::sim::SlowGpu{.rank = 1, .factor = 3}}; };
+    const Folder from_calm, from_slow, calm;
+    const gx::RunRecord before = resumed(from_slow, cluster(3, {.faults = slow()}), cluster(3));
+    const gx::RunRecord after = resumed(from_calm, cluster(3), cluster(3, {.faults = slow()}));
+    const gx::RunRecord none = resumed(calm, cluster(3), cluster(3));
+    EXPECT_EQ(before.notes, none.notes);
+    EXPECT_EQ(after.notes.size(), none.notes.size() + 2) << "the deadline, and the fault";
+    EXPECT_EQ(notes_with(after, "rank 1 computes 3 times slower throughout."), 1);
+    EXPECT_EQ(before.weights_hash, none.weights_hash);
 }
 // Two epochs at three machines' price, and two at one's.
 TEST(ResumedOnOtherRanks, DollarsOfEachPartAreAtItsOwnPrice) {
