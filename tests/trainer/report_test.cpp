@@ -284,4 +284,19 @@ TEST(Report, MakesItsFolderAndNamesAFileItCantWrite) {
               "file/report.html' cannot be created: Not a directory"));
 }
 
+/// As of a resume on another clock, or of a run that has diverged.
+TEST(Report, DrawsNothingWhereNoTimeOrLossIsKnown) {
+    for (const double seconds : {std::numeric_limits<double>::quiet_NaN(), 0.0}) {
+        gx::RunRecord r = run();
+        ASSERT_FALSE(r.spans.empty());
+        r.seconds = seconds;
+        r.epochs.back().test_accuracy_pct = std::numeric_limits<double>::quiet_NaN();
+        r.steps.front().loss = 1e308;
+        r.steps.back().loss = -1e308;
+        const std::string html = gx::report_html({r}, {.title = "t"});
+        EXPECT_EQ(count(html, "nan"), 0u) << seconds;
+        EXPECT_EQ(count(html, "inf\""), 0u) << seconds;
+    }
+}
+
 }  // namespace

@@ -58,10 +58,13 @@ GX_DECL std::vector<double> ticks(double least, double most, int count) {
 GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                           std::string_view y_label, const std::vector<Series>& series) {
     constexpr double width = 480, height = 270, left = 52, right = 12, top = 30, bottom = 42;
+    const auto is_shown = [](double x, double y) {  // not NaN, and of finite differences
+        return std::abs(x) < 1e150 && std::abs(y) < 1e150;
+    };
     double x0 = 0, x1 = 0, y0 = 1e300, y1 = -1e300;
     for (const auto& s : series)
         for (const auto& [x, y] : s.points) {
-            if (!std::isfinite(x) || !std::isfinite(y)) continue;
+            if (!is_shown(x, y)) continue;
             x1 = std::max(x1, x);
             y0 = std::min(y0, y);
             y1 = std::max(y1, y);
@@ -98,8 +101,7 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
     for (std::size_t i = 0; i < series.size(); ++i) {
         std::string points;
         for (const auto& [x, y] : series[i].points)
-            if (std::isfinite(x) && std::isfinite(y))
-                points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
+            if (is_shown(x, y)) points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
         if (series[i].line)
             svg += fmt::format(
                 "<polyline fill=\"none\" stroke=\"{}\"{} stroke-width=\"1.6\" "

@@ -215,11 +215,10 @@ GX_DECL std::string summary(const std::vector<RunRecord>& runs, const Names& nam
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const RunRecord& r = runs[i];
         html += fmt::format(
-            "<tr><td>{}<td>{:.2f} %{}<td>{:.2f} %<td>{}<td>{}<td>{}<td>{}<td>{:.2f} "
-            "MB<td>{}<td>{}</tr>\n",
-            chart::escaped(names[i]), r.test_accuracy_pct(), r.at_chance ? " (chance)" : "",
-            r.test_top5_accuracy_pct(), table::known(r.seconds, "{:.1f} s"),
-            table::known(r.images_per_second, "{:.0f}"),
+            "<tr><td>{}<td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{:.2f} MB<td>{}<td>{}</tr>\n",
+            chart::escaped(names[i]), table::known(r.test_accuracy_pct(), "{:.2f} %"),
+            r.at_chance ? " (chance)" : "", table::known(r.test_top5_accuracy_pct(), "{:.2f} %"),
+            table::known(r.seconds, "{:.1f} s"), table::known(r.images_per_second, "{:.0f}"),
             table::known(r.scaling_efficiency_pct, "{:.1f} %"),
             table::known(r.exposed_communication_pct, "{:.1f} %"),
             double(r.bytes_sent_per_step) / 1e6, table::dollars(r.dollars), r.skipped_steps);
@@ -291,6 +290,32 @@ GX_DECL std::string timeline(const RunRecord& r, std::string_view name, double s
 GX_COLD GX_DECL double steps_made(const RunRecord& r) {
     const std::int64_t last = r.epochs.empty() ? 0 : r.epochs.back().step;
     return double(std::max({std::int64_t{1}, last, std::ssize(r.steps)}));
+}
+
+/// All timelines on one scale: the longest mean step, and a half. Nothing where no time is known.
+GX_DECL std::string timelines(const std::vector<RunRecord>& runs, const Names& names) {
+    double shown_ms = 0;
+    for (const RunRecord& r : runs)
+        if (const double ms = 1.5e3 * r.seconds / steps_made(r); !r.steps.empty() && ms > shown_ms)
+            shown_ms = ms;
+    if (shown_ms == 0) return "";
+    std::string html = fmt::format(
+        "<p>The last {:.0f} ms of the first epoch, rank 0; where the network is simulated, the "
+        "load of its first NIC. An epoch's last step may hold fewer images than the "
+        "others.</p>\n<p class=\"key\">",
+        shown_ms);
+    using chart::Part;
+    for (const auto& [part, name] : {std::pair{Part::forward, "forward"},
+                                     {Part::backward, "backward"},
+                                     {Part::update, "update"},
+                                     {Part::input, "input"},
+                                     {Part::waiting, "waiting"},
+                                     {Part::communication, "communication"}})
+        html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(part),
+                            name);
+    html += "</p>\n";
+    for (std::size_t i = 0; i < runs.size(); ++i) html += timeline(runs[i], names[i], shown_ms);
+    return html;
 }
 
 }  // namespace detail::report
@@ -370,26 +395,7 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
     html += schedules(runs, names);
     html += "</p></div>" + accuracy_table(runs, names) + "<h2>Time</h2><div class=\"scroll\">\n" +
             breakdown_chart(runs, names) + "</div>\n";
-    double shown_ms = 0;  // one scale for all: the longest mean step, and a half
-    for (const RunRecord& r : runs)
-        if (!r.steps.empty())
-            shown_ms = std::max(shown_ms, 1.5e3 * r.seconds / detail::report::steps_made(r));
-    html += fmt::format(
-        "<p>The last {:.0f} ms of the first epoch, rank 0; where the network is simulated, the "
-        "load of its first NIC. An epoch's last step may hold fewer images than the "
-        "others.</p>\n<p class=\"key\">",
-        shown_ms);
-    using chart::Part;
-    for (const auto& [part, name] : {std::pair{Part::forward, "forward"},
-                                     {Part::backward, "backward"},
-                                     {Part::update, "update"},
-                                     {Part::input, "input"},
-                                     {Part::waiting, "waiting"},
-                                     {Part::communication, "communication"}})
-        html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(part),
-                            name);
-    html += "</p>\n";
-    for (std::size_t i = 0; i < runs.size(); ++i) html += timeline(runs[i], names[i], shown_ms);
+    html += timelines(runs, names);
     html += in_force(runs, names);
     if (std::ranges::any_of(page.links, [](const auto& of_run) { return !of_run.empty(); })) {
         html += "<h2>Files</h2><ul>\n";
