@@ -3,6 +3,7 @@
 
 #include <unistd.h>  // access, getpid
 
+#include <algorithm>     // replace
 #include <cstdint>       // uintmax_t
 #include <cstdlib>       // getenv
 #include <filesystem>    // folders
@@ -29,13 +30,18 @@ inline std::filesystem::path place_for_files() {
     return std::filesystem::temp_directory_path();
 }
 
+/// Of the present test, with no '/', as those with parameters have.
+inline std::string test_name() {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ranges::replace(name, '/', '-');
+    return name;
+}
+
 /// A folder for one test, empty at first and gone at the end; each is another one.
 struct Folder {
     static inline int made = 0;
-    std::filesystem::path path =
-        place_for_files() / ("gx_" + std::to_string(getpid()) + "_" +
-                             ::testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
-                             std::to_string(made++));
+    std::filesystem::path path = place_for_files() / ("gx_" + std::to_string(getpid()) + "_" +
+                                                      test_name() + "_" + std::to_string(made++));
     Folder() {
         std::filesystem::remove_all(path);
         std::filesystem::create_directories(path);
