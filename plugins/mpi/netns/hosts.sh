@@ -20,7 +20,7 @@ System V memory of its own, so that no library takes two of them for one node. T
   --mpi NAME         openmpi or mpich: PROGRAM's ranks, under that MPI's launcher
 
 It needs root, and iproute2's ip and tc; it exits with 77 and a sentence where it lacks them. The
-namespaces belong to its processes: they are gone once it has ended, also by SIGKILL, and several
+namespaces belong to its processes: they are gone once it has ended, also by a signal, and several
 can run side by side. A port shares its rate equally among the pairs of hosts that send over it
 (htb, a class a pair), as the fair shares of gx::sim do; acknowledgements don't wait behind data.
 TEXT
@@ -81,8 +81,16 @@ here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 if [[ -z ${GX_NETNS:-} ]]; then
     unshare --net true 2>/dev/null ||
         lacks "this kernel or container lets no process make a network namespace"
-    exec env GX_NETNS=1 unshare --net --mount --pid --fork --kill-child --mount-proc \
-        --propagation private "$here/hosts.sh" "${given[@]}"
+    # unshare takes no signal but SIGKILL, which then ends all of its processes.
+    GX_NETNS=1 setpriv --pdeathsig KILL unshare --net --mount --pid --fork --kill-child \
+        --mount-proc --propagation private "$here/hosts.sh" "${given[@]}" <&0 &
+    inner=$!
+    trap 'kill -KILL "$inner"; exit 143' TERM
+    trap 'kill -KILL "$inner"; exit 130' INT
+    trap 'kill -KILL "$inner"; exit 129' HUP
+    status=0
+    wait "$inner" || status=$?
+    exit "$status"
 fi
 unset GX_NETNS
 

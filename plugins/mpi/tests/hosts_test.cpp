@@ -99,5 +99,18 @@ TEST(MpiHostsScript, ReturnsItsProgramsStatus) {
     EXPECT_EQ(end.status, 5) << end.output;
     EXPECT_TRUE(holds(end.output, "host0\n", "10.77.0.1/24")) << end.output;
 }
+/// Its program, which would take a minute, ends with it.
+TEST(MpiHostsScript, EndsByASignal) {
+    const SharedFolder folder;
+    const std::string started = (folder / "started").string(),
+                      output = (folder / "output").string();
+    const int status = std::system(
+        (GX_NETNS_HOSTS " --hosts 2 --rate 100 -- sh -c 'echo > " + started + "; sleep 60' > " +
+         output + " 2>&1 < /dev/null & pid=$!; until [ -e " + started +
+         " ] || ! kill -0 $pid; do sleep 0.1; done; kill -TERM $pid; wait $pid")
+            .c_str());
+    if (holds(read_text(output), "hosts.sh: skipped: ")) GTEST_SKIP() << read_text(output);
+    EXPECT_EQ(WEXITSTATUS(status), 143) << read_text(output);
+}
 
 }  // namespace
