@@ -16,6 +16,7 @@
 #include <gx/model/inception.hpp>      // InceptionV3
 #include <gx/model/lenet.hpp>          // LeNet
 #include <gx/model/layers.hpp>         // Network
+#include <gx/model/sequence.hpp>       // concat
 #include <gx/reference/device.hpp>     // Device
 #include <gx/trainer/checkpoint.hpp>   // InputFormat, to_json
 #include <gx/trainer/safetensors.hpp>  // read_safetensors
@@ -58,6 +59,64 @@ struct Grouped
     static constexpr std::string_view name = "Grouped";
 };
 
+// ---- Networks in which (N, C) meets (N, C, 1, 1) --------------------------------------------
+using gx::BatchNorm, gx::Classifier, gx::Conv, gx::Flatten, gx::GlobalAvgPool, gx::ImageShape;
+using gx::Linear, gx::MaxPool, gx::ReLU;
+
+/// README's.
+struct MyNet : gx::Network<ImageShape{1, 28, 28}, 10, Conv<16, 3, 1, 1>, BatchNorm, ReLU,
+                           GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "MyNet";
+};
+struct PooledDropout : gx::Network<ImageShape{2, 9, 7}, 4, Conv<16, 3, 1, 1>, GlobalAvgPool,
+                                   gx::Dropout<0.3>, Classifier> {
+    static constexpr std::string_view name = "PooledDropout";
+};
+struct PooledReLU
+    : gx::Network<ImageShape{1, 8, 8}, 10, Conv<16, 3, 1, 1>, GlobalAvgPool, ReLU, Classifier> {
+    static constexpr std::string_view name = "PooledReLU";
+};
+struct PooledToOne : gx::Network<ImageShape{1, 2, 2}, 10, Conv<16, 1>, MaxPool<2>, Linear<8>,
+                                 BatchNorm, ReLU, Classifier> {
+    static constexpr std::string_view name = "PooledToOne";
+};
+struct PixelIn : gx::Network<ImageShape{5, 1, 1}, 10, Linear<8>, ReLU, Classifier> {
+    static constexpr std::string_view name = "PixelIn";
+};
+struct ConvToOne : gx::Network<ImageShape{5, 8, 8}, 6, Conv<10, 8>, Linear<8>, ReLU, Classifier> {
+    static constexpr std::string_view name = "ConvToOne";
+};
+struct FlatConv : gx::Network<ImageShape{1, 4, 4}, 10, Flatten, Conv<6, 1>, ReLU, Conv<7, 1>,
+                              Flatten, Conv<8, 1>, Classifier> {
+    static constexpr std::string_view name = "FlatConv";
+};
+struct FlatPool : gx::Network<ImageShape{1, 4, 4}, 10, Linear<8>, BatchNorm, ReLU, MaxPool<1>,
+                              GlobalAvgPool, Linear<9>, GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "FlatPool";
+};
+struct ConvLogits
+    : gx::Network<ImageShape{3, 6, 6}, 5, Conv<8, 3>, ReLU, Conv<5, 1>, GlobalAvgPool> {
+    static constexpr std::string_view name = "ConvLogits";
+};
+/// Adds and concatenates a tensor to itself flattened, either first; three layers read it flat.
+struct Joined {
+    static constexpr std::string_view name = "Joined";
+    static constexpr ImageShape input{2, 6, 6};
+    static constexpr int classes = 5;
+    static constexpr int describe(gx::GraphBuilder& b, int x) {
+        x = GlobalAvgPool::describe(b, Conv<8, 3>::describe(b, x, "conv"), "pool");
+        const int dropped = b.dropout(x, 0.5, "dropout");
+        const int flat = b.flatten(x, "flatten");
+        const int image_first = b.add(x, flat, "add1");
+        const int sum = b.add(image_first, b.add(flat, dropped, "add2"), "add3");
+        const int all = gx::concat(b, gx::concat(b, x, flat, "join1"), sum, "join2");
+        const int of_image = b.linear(x, 8, true, "fc1");
+        const int linear = b.add(of_image, b.linear(dropped, 8, true, "fc2"), "add4");
+        const int mixed = Conv<8, 1>::describe(b, gx::concat(b, linear, all, "join3"), "mix");
+        return Classifier::describe(b, gx::concat(b, mixed, linear, "join4"), "fc3");
+    }
+};
+
 struct Network {
     const char* name;
     Graph graph;
@@ -68,8 +127,17 @@ const std::vector<Network>& networks() {
         {"LeNet", gx::graph<gx::LeNet>()},
         {"ResNet8", gx::graph<gx::ResNet8>()},
         {"Grouped", gx::graph<Grouped>()},
-        {"InceptionV3", gx::graph<gx::InceptionV3>({.input = {3, 75, 75}, .classes = 7})}};
-
+        {"InceptionV3", gx::graph<gx::InceptionV3>({.input = {3, 75, 75}, .classes = 7})},
+        {"MyNet", gx::graph<MyNet>()},
+        {"PooledDropout", gx::graph<PooledDropout>()},
+        {"PooledReLU", gx::graph<PooledReLU>()},
+        {"PooledToOne", gx::graph<PooledToOne>()},
+        {"PixelIn", gx::graph<PixelIn>()},
+        {"ConvToOne", gx::graph<ConvToOne>()},
+        {"FlatConv", gx::graph<FlatConv>()},
+        {"FlatPool", gx::graph<FlatPool>()},
+        {"ConvLogits", gx::graph<ConvLogits>()},
+        {"Joined", gx::graph<Joined>()}};
     return all;
 }
 
@@ -86,12 +154,13 @@ TEST_P(Exported, IsAModelThatOnnxTakesAndInfersTheShapesOf) {
     std::set<std::string> names;
     for (const auto& node : model.graph().node()) names.insert(node.name());
     EXPECT_EQ(std::ssize(names), model.graph().node_size()) << "onnxruntime wants each once";
-    ::onnx::shape_inference::InferShapes(model);
+    const ::onnx::ShapeInferenceOptions strict(true, 1);  // throws where a node's inputs don't fit
+    ::onnx::shape_inference::InferShapes(model, ::onnx::OpSchemaRegistry::Instance(), strict);
     int found = 0;
     for (const auto& value : model.graph().value_info()) {
         const std::string& name = value.name();
         const auto colon = name.rfind(':');
-        if (colon == name.npos) continue;
+        if (colon == name.npos || name.find('/') != name.npos) continue;  // of no operation
         const auto& dims = value.type().tensor_type().shape();
         const gx::ImageShape s = g.tensors[std::stoul(name.substr(colon + 1))];
         ASSERT_GE(dims.dim_size(), 2) << name;
@@ -171,6 +240,24 @@ TEST(ToOnnx, KeepsTheImageFormatAndTheNames) {
     EXPECT_EQ(model.graph().initializer(0).dims_size(), 4);
     EXPECT_EQ(model.graph().node(0).op_type(), "Conv");
     EXPECT_EQ(model.graph().input(0).type().tensor_type().shape().dim(2).dim_value(), 28);
+}
+
+TEST(ToOnnx, PutsANodeOfAnotherRankOnceBetween) {
+    const auto types = [](const Graph& g) {
+        const Folder folder;
+        exported(folder / "f", g, trained(g));
+        const auto model = model_of(folder / "f");
+        std::string all;
+        for (const auto& node : model.graph().node()) all += node.op_type() + " ";
+        return all;
+    };
+    EXPECT_EQ(types(gx::graph<MyNet>()),
+              "Conv BatchNormalization Relu AveragePool Flatten Gemm Identity ");
+    EXPECT_EQ(types(gx::graph<FlatConv>()),
+              "Flatten Unsqueeze Conv Relu Conv Flatten Unsqueeze Conv Flatten Gemm Identity ");
+    EXPECT_EQ(types(gx::graph<Joined>()),
+              "Conv AveragePool Flatten Flatten Add Add Add Concat Concat Gemm Gemm Add Concat "
+              "Unsqueeze Conv Flatten Concat Gemm Identity ");
 }
 
 TEST(ToOnnx, RefusesWhatNoDeviceComputes) {

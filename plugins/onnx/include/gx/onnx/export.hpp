@@ -12,7 +12,8 @@ namespace gx::onnx {
 
 /// Returns the bytes of a file: `graph` as it evaluates, from "images" (N, C, H, W), normalised
 /// floats, to "logits" (N, classes), for any N. Batch norms use the running statistics; dropout and
-/// loss are left out.
+/// loss are left out. Where a layer of vectors follows one of images without a Flatten, as behind
+/// GlobalAvgPool, or the other way round, a node Flatten or Unsqueeze is put between.
 ///
 ///     const Weights w = read_weights("epoch-0090.safetensors", g);
 ///     write_file("net.onnx", gx::onnx::to_onnx(g, w.parameters, w.statistics));

@@ -1,8 +1,10 @@
 // Body of to_onnx.
 #pragma once
 
+#include <algorithm>         // min
 #include <cstdint>           // int64_t
 #include <initializer_list>  // attributes
+#include <set>               // names of nodes put between
 #include <span>              // values
 #include <string>            // names
 #include <vector>            // names of tensors
@@ -24,7 +26,8 @@ namespace gx::onnx {
 
 namespace detail {
 
-/// Appends the operations of a graph to a model's.
+/// Appends the operations of a graph to a model's. (N, C) and (N, C, 1, 1) are one shape in gx and
+/// two in ONNX: where an operation reads the other, a node is put between.
 class Writer {
 public:
     Writer(const Graph& graph, std::span<const float> parameters, std::span<const float> statistics,
@@ -33,9 +36,9 @@ public:
           parameters_(parameters),
           statistics_(statistics),
           to_(to),
-          names_(graph.tensors.size()) {
+          tensors_(graph.tensors.size()) {
         to_.set_name(std::string(graph.name.view()));
-        names_[0] = "images";
+        tensors_[0] = {"images", rank_image};
         const ImageShape& in = graph.input;
         describe(*to_.add_input(), "images", {in.channels, in.height, in.width});
         for (const Op& op : graph.ops) append(op);
@@ -43,6 +46,12 @@ public:
     }
 
 private:
+    static constexpr int rank_flat = 2, rank_image = 4;  // (N, C), (N, C, H, W)
+    struct Tensor {
+        std::string name;
+        int rank = 0;
+    };
+
     static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
     static void describe(::onnx::ValueInfoProto& value, const char* name,
@@ -87,26 +96,72 @@ private:
             case OpKind::add: node(op, "Add"); return;
             case OpKind::concat: return set(node(op, "Concat"), "axis", std::int64_t{1});
             case OpKind::flatten: return set(node(op, "Flatten"), "axis", std::int64_t{1});
-            case OpKind::dropout: names_[at(op.output)] = names_[at(op.inputs[0])]; return;
+            case OpKind::dropout: tensors_[at(op.output)] = tensors_[at(op.inputs[0])]; return;
             case OpKind::softmax_cross_entropy: {
+                const std::string logits = name_at(op.inputs[0], rank_flat);
                 auto& n = *to_.add_node();  // the logits under their name
                 n.set_op_type("Identity");
-                n.add_input(names_[at(op.inputs[0])]);
+                n.add_input(logits);
                 n.add_output("logits");
                 return;
             }
             default: return;  // timed only: refused before
         }
     }
+    /// The rank at which an operation reads its inputs.
+    int rank_read(const Op& op) const {
+        switch (op.kind) {
+            case OpKind::conv2d:
+            case OpKind::max_pool:
+            case OpKind::avg_pool: return rank_image;
+            case OpKind::linear: return rank_flat;
+            case OpKind::add:
+            case OpKind::concat:
+                return std::min(tensors_[at(op.inputs[0])].rank, tensors_[at(op.inputs[1])].rank);
+            default: return tensors_[at(op.inputs[0])].rank;
+        }
+    }
+    /// The name of a tensor at a rank: its own, or that of a node put between, once for all that
+    /// read it.
+    std::string name_at(int tensor, int rank) {
+        const Tensor& x = tensors_[at(tensor)];
+        if (x.rank == rank) return x.name;
+        const bool flat = rank == rank_flat;
+        std::string name = x.name + (flat ? "/flat" : "/image");
+        if (!between_.insert(name).second) return name;
+        auto& n = *to_.add_node();
+        n.set_op_type(flat ? "Flatten" : "Unsqueeze");
+        n.set_name(name);
+        n.add_input(x.name);
+        n.add_output(name);
+        if (flat) set(n, "axis", std::int64_t{1});
+        else add_axes(n);
+        return name;
+    }
+    /// Of Unsqueeze: height and width.
+    void add_axes(::onnx::NodeProto& n) {
+        constexpr const char* name = "axes:image";  // parameters have no colon
+        n.add_input(name);
+        if (!between_.insert(name).second) return;
+        auto& t = *to_.add_initializer();
+        t.set_name(name);
+        t.set_data_type(::onnx::TensorProto::INT64);
+        t.add_dims(2);
+        for (const int axis : {2, 3}) t.add_int64_data(axis);
+    }
     ::onnx::NodeProto& node(const Op& op, const char* type) {
+        const int rank = rank_read(op);
+        std::vector<std::string> inputs;  // first: a node comes behind those that it reads
+        for (const int t : op.inputs)
+            if (t >= 0) inputs.push_back(name_at(t, rank));
         auto& n = *to_.add_node();
         n.set_op_type(type);
-        for (const int t : op.inputs)
-            if (t >= 0) n.add_input(names_[at(t)]);
+        for (const std::string& name : inputs) n.add_input(name);
         // concats of one module share a name, and neither nodes nor tensors may
-        names_[at(op.output)] = std::string(op.name.view()) + ":" + std::to_string(op.output);
-        n.set_name(names_[at(op.output)]);
-        n.add_output(names_[at(op.output)]);
+        const std::string name = std::string(op.name.view()) + ":" + std::to_string(op.output);
+        tensors_[at(op.output)] = {name, op.kind == OpKind::flatten ? rank_flat : rank};
+        n.set_name(name);
+        n.add_output(name);
         return n;
     }
     static ::onnx::AttributeProto& attribute(::onnx::NodeProto& n, const char* name,
@@ -156,7 +211,8 @@ private:
     const Graph& graph_;
     std::span<const float> parameters_, statistics_;
     ::onnx::GraphProto& to_;
-    std::vector<std::string> names_;  // of tensors
+    std::vector<Tensor> tensors_;
+    std::set<std::string> between_;  // names of the nodes put between, and of their constant
 };
 
 }  // namespace detail
