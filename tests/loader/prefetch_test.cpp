@@ -3,6 +3,7 @@
 #include <gx/loader/synthetic.hpp>
 
 #include <atomic>
+#include <cstdio>  // fputs
 #include <memory>
 #include <thread>  // yield
 
@@ -216,6 +217,20 @@ TEST(PrefetchedDeathTest, StopsOnABrokenContract) {
             (void)ahead.next();
         },
         "begin the next one");
+}
+TEST(PrefetchedDeathTest, EndsAnEpochThatIsBegunWithinAsOtherLoadersDo) {
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+    const LoaderOptions o{.batch = 10};
+    const auto read_one_more_than_are_left = [](auto&& loader) {
+        loader.begin_epoch(0, 80);
+        for (std::int64_t i = 0; i < loader.steps_after(80); ++i) (void)loader.next();
+        std::fputs("all were read; ", stderr);
+        (void)loader.next();
+    };
+    const char* const end = "all were read; .*begin the next one";
+    EXPECT_DEATH(read_one_more_than_are_left(InMemory<>(images(), o)), end);
+    EXPECT_DEATH(read_one_more_than_are_left(Prefetched<InMemory<>>(images(), o)), end);
+    EXPECT_DEATH(read_one_more_than_are_left(Prefetched<Prefetched<InMemory<>>>(images(), o)), end);
 }
 
 }  // namespace

@@ -69,6 +69,8 @@ public:
         GX_EXPECT(done == 0 || BeginsWithin<L>, "this loader begins at an epoch's first image");
         const std::scoped_lock lock(mutex_);
         if (epoch == epoch_ && done == done_ && taken_ == 0 && !trouble_) return;  // as it reads
+        steps_asked_ = steps_;
+        if constexpr (BeginsWithin<L>) steps_asked_ = loader_.steps_after(done);
         epoch_ = epoch;
         done_ = done;
         ++request_;
@@ -81,7 +83,8 @@ public:
     [[nodiscard]] RankBatch next() {
         std::unique_lock lock(mutex_);
         GX_EXPECT(epoch_ >= 0, "begin_epoch() comes before next()");
-        GX_EXPECT(taken_ < steps_, "an epoch has steps_per_epoch() steps: begin the next one");
+        GX_EXPECT(taken_ < steps_asked_,
+                  "an epoch has steps_per_epoch() steps: begin the next one");
         changed_.wait(lock, [&] { return ready_count_ > 0 || trouble_; });
         if (ready_count_ == 0) std::rethrow_exception(trouble_);
         const RankBatch batch = ready_[static_cast<std::size_t>(taken_++ % Depth)];
@@ -119,15 +122,10 @@ private:
     void produce_epoch(std::unique_lock<std::mutex>& lock, const std::stop_token& stop,
                        std::int64_t served) {
         const int epoch = epoch_;
-        const std::int64_t done = done_;
+        const std::int64_t done = done_, steps = steps_asked_;
         lock.unlock();
-        std::int64_t steps = steps_;
-        if constexpr (BeginsWithin<L>) {
-            loader_.begin_epoch(epoch, done);
-            steps = loader_.steps_after(done);
-        } else {
-            loader_.begin_epoch(epoch);
-        }
+        if constexpr (BeginsWithin<L>) loader_.begin_epoch(epoch, done);
+        else loader_.begin_epoch(epoch);
         lock.lock();
         for (std::int64_t made = 0; made < steps; ++made) {
             // A batch that is being made counts as ready, so no more than Depth are ahead.
@@ -143,16 +141,17 @@ private:
         }
     }
 
-    L loader_;  // after construction and keep(), the thread's alone
+    L loader_;  // after construction and keep(), the thread's alone but for steps_after()
     ImageShape shape_{};
     int classes_ = 0;
     std::int64_t images_ = 0, steps_ = 0;
 
     std::mutex mutex_;
     std::condition_variable_any changed_;
-    int epoch_ = -1;            // the epoch asked for
-    std::int64_t done_ = 0;     // its images that are left out
-    std::int64_t request_ = 0;  // counts begin_epoch()
+    int epoch_ = -1;                // the epoch asked for
+    std::int64_t done_ = 0;         // its images that are left out
+    std::int64_t steps_asked_ = 0;  // its steps behind them
+    std::int64_t request_ = 0;      // counts begin_epoch()
     std::int64_t taken_ = 0;
     int ready_count_ = 0;
     std::array<RankBatch, Depth> ready_;  // batch k of the epoch at k % Depth
