@@ -2,13 +2,15 @@
 // weights.
 // Run:  build/release/gx_classify --weights out/epoch-0090.safetensors cat.jpg photographs/
 //       build/release/gx_classify --weights net.safetensors --model ResNet50 --imagenet cat.jpg
-// Exit: 0 all images were named; 1 some could not be decoded; 2 for a command line or a file that
-//       cannot be used
+// Exit: 0 all images were named; 1 some could not be read or decoded; 2 for a command line or a
+//       file that cannot be used
 
-#include <algorithm>  // sort
-#include <cmath>      // lround
-#include <sstream>    // lines
-#include <vector>     // files
+#include <algorithm>     // sort
+#include <cmath>         // lround
+#include <filesystem>    // folders
+#include <sstream>       // lines
+#include <system_error>  // error_code
+#include <vector>        // files
 
 #include <fmt/format.h>  // lines
 
@@ -101,22 +103,35 @@ gx::InputFormat format_of(const Arguments& a, const gx::AnyModel& model) {
     return f;
 }
 
+bool names_an_image(const fs::path& file) {
+    std::string ending = file.extension().string();
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+/// Appends the images below a folder, links to folders left out. What the system does not look at,
+/// such as a link to itself or a locked folder, is appended too: reading it says what is wrong.
+void append_images(const fs::path& folder, Paths& to) {
+    std::error_code unlisted;
+    for (fs::directory_iterator at(folder, unlisted), end; at != end; at.increment(unlisted)) {
+        std::error_code unseen;
+        const bool below = !at->is_symlink(unseen) && at->is_directory(unseen);
+        if (below) append_images(at->path(), to);
+        else if (names_an_image(at->path()) && (at->is_regular_file(unseen) || unseen))
+            to.push_back(at->path());
+    }
+    if (unlisted) to.push_back(folder);
+}
 /// The files given, and the images in folders given, sorted.
 Paths images_of(const Paths& given) {
     Paths all;
     for (const fs::path& path : given) {
-        if (!fs::is_directory(path)) {
+        std::error_code unseen;
+        if (!fs::is_directory(path, unseen)) {
             all.push_back(path);
             continue;
         }
         const std::size_t first = all.size();
-        for (const auto& entry : fs::recursive_directory_iterator(path)) {
-            std::string ending = entry.path().extension().string();
-            for (char& c : ending)
-                c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-            const bool image = ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-            if (image && entry.is_regular_file()) all.push_back(entry.path());
-        }
+        append_images(path, all);
         if (all.size() == first)
             throw gx::Error(fmt::format("folder '{}' has no files that end in .jpg, .jpeg or .png",
                                         path.string()));
@@ -140,6 +155,10 @@ public:
                             channels_));
     }
     [[nodiscard]] std::vector<std::uint8_t> operator()(const fs::path& file) {
+        std::error_code unseen;
+        if (fs::is_directory(file, unseen))  // as append_images leaves them
+            throw gx::Error("folder '" + file.string() +
+                            "' can't be listed. Give a folder that this user may read.");
         const std::string bytes = gx::read_file(file, std::int64_t{1} << 30);
         const std::string name = file.string();
         const std::span data(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""classify_test.py GX_CLASSIFY: what the program refuses, then its classes beside torchvision's,
-from files of images on. The latter is skipped where PyPI's torchvision and safetensors are not
-installed; GX_TORCHVISION_PYTHON names their interpreter."""
+"""classify_test.py GX_CLASSIFY: what the program refuses, files that it cannot look at, then its
+classes beside torchvision's, from files of images on. The latter is skipped where PyPI's
+torchvision and safetensors are not installed; GX_TORCHVISION_PYTHON names their interpreter."""
 import json
 import os
 import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 
 def refused(metadata, *arguments):
@@ -34,6 +35,72 @@ assert "images of 3 x 32 x 32 do not fit AlexNet" in refused(
 assert "do not fit ResNet20" in refused({"model": "ResNet20", "images": images(2**31 - 1)})
 assert "1 classes" in refused({}, "--model", "ResNet18", "--imagenet", "--classes", "one")
 assert "'conv1.weight' is missing" in refused({}, "--model", "ResNet18", "--imagenet")
+
+
+
+def write_le_net(path):
+    """Weights of zeros, for images of 28 x 28."""
+    shapes = {"conv1": [6, 1, 5, 5], "conv2": [16, 6, 5, 5], "fc1": [120, 400], "fc2": [84, 120],
+              "fc3": [10, 84]}
+    header = {"__metadata__": {"model": "LeNet", "images": json.dumps(
+        {"shape": [1, 28, 28], "mean": [0], "deviation": [1], "classes": 10, "class_names": []})}}
+    end = 0
+    for layer, shape in shapes.items():
+        for name, sides in ((layer + ".weight", shape), (layer + ".bias", shape[:1])):
+            begin, count = end, 1
+            for side in sides:
+                count *= side
+            end = begin + 4 * count
+            header[name] = {"dtype": "F32", "shape": sides, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + bytes(end))
+
+
+def write_png(path):
+    """28 x 28 pixels of grey."""
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        for kind, data in ((b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0)),
+                           (b"IDAT", zlib.compress(bytes(28 * 29))), (b"IEND", b"")):
+            file.write(struct.pack(">I", len(data)) + kind + data +
+                       struct.pack(">I", zlib.crc32(kind + data)))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    write_le_net(folder + "/w")
+    os.makedirs(folder + "/photographs/deep")
+    for name in ("a.png", "deep/b.png", "z.png"):
+        write_png(folder + "/photographs/" + name)
+    os.symlink("loop.png", folder + "/photographs/loop.png")
+    os.symlink("nothing.png", folder + "/photographs/deep/dangling.PNG")
+    os.symlink("loop", folder + "/photographs/loop")  # names no image
+    os.symlink("..", folder + "/photographs/deep/up")  # nor is that followed
+    # A folder that can't be opened, even by root: its path is too long.
+    long = "photographs/long"
+    os.mkdir(folder + "/" + long)
+    at = os.open(folder + "/" + long, os.O_RDONLY)
+    while len(long) < 4096:
+        os.mkdir("d" * 250, dir_fd=at)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at, long = below, long + "/" + "d" * 250
+    os.close(at)
+    os.mkdir(folder + "/photographs/locked", 0 if os.geteuid() else 0o755)  # root reads it anyway
+    run = subprocess.run([os.path.abspath(sys.argv[1]), "--weights", "w", "--json", "out.json",
+                          "photographs", "photographs/loop.png"], cwd=folder, capture_output=True,
+                         text=True)
+    assert run.returncode == 1, run
+    assert run.stderr.count("'photographs/loop.png' cannot be read") == 2, run.stderr
+    assert "'photographs/deep/dangling.PNG' cannot be read" in run.stderr, run.stderr
+    assert run.stderr.count(f"'{long}' cannot be read") == 1, run.stderr
+    locked = os.geteuid() != 0
+    assert locked == ("'photographs/locked' can't be listed" in run.stderr), run.stderr
+    with open(folder + "/out.json") as out:
+        found = json.load(out)
+    assert found["failed"] == 4 + locked, found
+    assert [image["file"] for image in found["images"]] == [
+        "photographs/a.png", "photographs/deep/b.png", "photographs/z.png"], found
 
 python = os.environ.get("GX_TORCHVISION_PYTHON")
 if python and "GX_CLASSIFY_TEST" not in os.environ:
