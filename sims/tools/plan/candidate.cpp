@@ -1,6 +1,8 @@
 #include <tools/plan/candidate.hpp>
 
-#include <limits>  // infinity
+#include <algorithm>  // find_if
+#include <limits>     // infinity
+#include <set>        // stalenesses
 
 #include <fmt/core.h>  // sentences
 
@@ -84,6 +86,58 @@ std::string why_dominated(const Candidate& loser, const Candidate& winner) {
                        100 * (*winner.on_demand / *loser.on_demand));
 }
 
+constexpr double worth_staleness = 1.01;  // less is within what a simulated step is off by
+
+/// Whether `stale` is neither 1 % faster nor 1 % cheaper than `fresher`.
+bool gains_little(const Candidate& stale, const Candidate& fresher) {
+    return seconds(fresher.total) <= worth_staleness * seconds(stale.total) &&
+           dollars_of(fresher).count <= worth_staleness * dollars_of(stale).count;
+}
+
+std::string why_not_stale(const Candidate& stale, const Candidate& fresher) {
+    const std::string where = same_machines(stale, fresher)
+                                  ? "on the same machines " + fresher.choice.method()
+                                  : fresher.choice.text();
+    return fmt::format("stale gradients gain less than 1 %: {} takes {:.1f} % of the time{}", where,
+                       100 * seconds(fresher.total) / seconds(stale.total),
+                       stale.on_demand && fresher.on_demand
+                           ? fmt::format(" for {:.1f} % of the dollars",
+                                         100 * (*fresher.on_demand / *stale.on_demand))
+                           : "");
+}
+
+/// What stands for a stale candidate that gains little; null for all others. As sorted.
+using Fresher = std::vector<const Candidate*>;
+
+/// Pareto front of the allowed candidates with at most `staleness` for which nothing stands.
+std::vector<Candidate*> front_of(std::vector<Candidate>& sorted, const Fresher& fresher,
+                                 int staleness) {
+    std::vector<Candidate*> front;
+    for (std::size_t i = 0; i < sorted.size() && sorted[i].allowed; ++i) {
+        Candidate& o = sorted[i];
+        if (o.choice.staleness > staleness || fresher[i] != nullptr) continue;
+        if (front.empty() || dollars_of(o) < dollars_of(*front.back())) front.push_back(&o);
+    }
+    return front;
+}
+
+/// By staleness from the least: each is compared with the front of less.
+std::vector<Candidate*> mark_little_gains(std::vector<Candidate>& sorted, Fresher& fresher) {
+    std::set<int> stalenesses;
+    for (const Candidate& o : sorted) stalenesses.insert(o.choice.staleness);
+    std::vector<Candidate*> front;
+    for (const int staleness : stalenesses) {
+        for (std::size_t i = 0; i < sorted.size() && sorted[i].allowed; ++i) {
+            if (sorted[i].choice.staleness != staleness) continue;
+            const auto better = std::ranges::find_if(
+                front, [&](const Candidate* f) { return gains_little(sorted[i], *f); });
+            if (better != front.end()) fresher[i] = *better;
+        }
+        front = front_of(sorted, fresher, staleness);
+    }
+    return front;
+}
+
 }  // namespace
 
 void pareto_front(std::vector<Candidate>& candidates, const Job& job) {
@@ -93,25 +147,19 @@ void pareto_front(std::vector<Candidate>& candidates, const Job& job) {
         o.on_front = false;
     }
     sort_by_speed(candidates);
-    std::vector<const Candidate*> front;
-    for (Candidate& o : candidates) {
-        if (!o.allowed) break;
-        o.on_front = front.empty() || dollars_of(o) < dollars_of(*front.back());
-        if (o.on_front) front.push_back(&o);
-    }
-    for (Candidate& o : candidates) {
-        if (!o.allowed || o.on_front) continue;
+    Fresher fresher(candidates.size());
+    const std::vector<Candidate*> front = mark_little_gains(candidates, fresher);
+    for (Candidate* o : front) o->on_front = true;
+    for (std::size_t i = 0; i < candidates.size() && candidates[i].allowed; ++i) {
+        Candidate& o = candidates[i];
+        if (o.on_front) continue;
         const Candidate* best = nullptr;
-        for (const Candidate& other : candidates)  // sorted: the first of these machines is best
-            if (same_machines(o, other)) {
-                best = &other;
-                break;
-            }
-        if (best == &o || best == nullptr || best->total >= o.total) {
+        for (std::size_t k = 0; k < i && best == nullptr; ++k)  // sorted: the first is best
+            if (fresher[k] == nullptr && same_machines(o, candidates[k])) best = &candidates[k];
+        if (best == nullptr || best->total >= o.total)
             for (const Candidate* f : front)
                 if (f->total <= o.total && dollars_of(*f) <= dollars_of(o)) best = f;
-        }
-        o.why = why_dominated(o, *best);
+        o.why = best != nullptr ? why_dominated(o, *best) : why_not_stale(o, *fresher[i]);
     }
 }
 

@@ -63,8 +63,8 @@ struct Candidate {
     std::optional<Dollars> on_demand{}, spot{};  ///< empty: no such price of it is known
     std::string infeasible{};                    ///< why it cannot run at all; empty: it can
     bool simulated = true;  ///< false: infeasible for its number of messages alone
-    bool on_front = false;  ///< nothing else is both faster and cheaper (on demand);
-                            ///< an unknown price counts as the dearest
+    bool on_front = false;  ///< nothing else is both faster and cheaper (on demand), and staleness
+                            ///< gains 1 %; an unknown price counts as the dearest
     bool allowed = false;   ///< runs, within budget and deadline
     std::string why{};      ///< why it is dominated or refused; empty on the front
 
@@ -77,11 +77,13 @@ struct Candidate {
 [[nodiscard]] std::string step_bounds(const Candidate& c);
 
 /// Sorts candidates by time, those that break a limit behind the others and those that cannot run
-/// last, and marks the Pareto front of time and dollars on demand. Each other one gets `why`: what
-/// it lacks or breaks, else the better one on the same machines, else the front's nearest that is
-/// no slower and no dearer.
+/// last, and marks the Pareto front of time and dollars on demand. Left out of it are candidates
+/// that gain little by stale gradients: those for which one of less staleness takes at most 1 %
+/// more time and at most 1 % more dollars. Each one that is not on it gets `why`: what it lacks or
+/// breaks, else the better one on the same machines, else the front's nearest that is no slower and
+/// no dearer, else the one of less staleness.
 /// Order: stable, so that equal candidates stay in the order in which they were made.
-/// Cost:  O(n log n + n * front).
+/// Cost:  O(n log n + n * front), and to find the best of the same machines O(n) each at most.
 void pareto_front(std::vector<Candidate>& candidates, const Job& job);
 
 /// Where pareto_front() has allowed none of the candidates: of those that run, the fastest and the

@@ -484,7 +484,9 @@ void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job
                : job.global_batch > 0 ? fmt::format("{} a step", job.global_batch)
                                       : fmt::format("{} a step and GPU", job.batch_per_gpu));
     fmt::print(
-        "Pareto front: nothing else is both faster and cheaper.\n{:>9}  {:>9}  {:>9}  "
+        "Pareto front: nothing else is both faster and cheaper, and stale gradients gain over 1 "
+        "%.\n"
+        "{:>9}  {:>9}  {:>9}  "
         "{:>8}  {:>17}  {:>8}\n",
         "time", "dollars", "spot", "step ms", "80 % interval", "exposed");
     bool any = false;

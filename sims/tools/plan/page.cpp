@@ -61,7 +61,8 @@ std::string page(const std::vector<Candidate>& candidates, const Job& job,
     return fmt::format(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>gx plan: {0}</title>\n"
         "<style>{1}</style>\n<h1>{0}: {2} examples x {3} epochs</h1>\n"
-        "<h2>Pareto front: nothing else is both faster and cheaper</h2>\n{4}</table>\n{5}"
+        "<h2>Pareto front: nothing else is both faster and cheaper, and stale gradients gain over "
+        "1 %</h2>\n{4}</table>\n{5}"
         "<p class=\"key\"><span><i style=\"background:{6}\"></i>Pareto front</span><span><i "
         "style=\"background:{7}\"></i>others, up to 1.5 times its slowest and twice its "
         "dearest</span></p>\n"

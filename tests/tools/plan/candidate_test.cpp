@@ -1,5 +1,7 @@
 #include <tools/plan/candidate.hpp>
 
+#include <algorithm>  // any_of
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -99,6 +101,46 @@ TEST(ParetoFront, TakesAnUnknownPriceForTheDearest) {
     EXPECT_EQ(of(candidates, "b", "r").why, "no price of it is known, and there is a budget");
     EXPECT_TRUE(of(candidates, "a", "r").on_front);
 }
+TEST(ParetoFront, HasAStaleCandidateOnlyWhereItGainsMoreThanOnePercent) {
+    const auto stale = [](const char* machine, int seconds, double dollars) {
+        Candidate o = candidate(machine, "stale", seconds, dollars);
+        o.choice.staleness = 1;
+        return o;
+    };
+    std::vector<Candidate> candidates{candidate("a", "fresh", 1000, 10), stale("a", 991, 9.91),
+                                      candidate("b", "fresh", 1005, 10.02)};
+    pareto_front(candidates, {});
+    EXPECT_EQ(of(candidates, "a", "stale").why,
+              "stale gradients gain less than 1 %: on the same machines fresh takes 100.9 % of the "
+              "time for 100.9 % of the dollars");
+    EXPECT_TRUE(of(candidates, "a", "fresh").on_front);
+    EXPECT_EQ(of(candidates, "b", "fresh").why,
+              "1 x a, fresh takes 100 % of the time for 100 % of the dollars");
+
+    candidates = {candidate("a", "fresh", 1000, 10), stale("a", 989, 9.89)};
+    pareto_front(candidates, {});
+    EXPECT_TRUE(of(candidates, "a", "stale").on_front) << "more than 1 % faster";
+
+    candidates = {candidate("a", "fresh", 1000, 10), stale("b", 999, 9.8),
+                  candidate("b", "fresh", 1200, 9.9)};
+    pareto_front(candidates, {});
+    EXPECT_TRUE(of(candidates, "b", "stale").on_front) << "more than 1 % cheaper than what is fast";
+
+    candidates = {candidate("a", "fresh", 1005, 5), stale("b", 1000, 10)};
+    pareto_front(candidates, {});
+    EXPECT_EQ(of(candidates, "b", "stale").why,
+              "stale gradients gain less than 1 %: 1 x a, fresh takes 100.5 % of the time for "
+              "50.0 % of the dollars");
+    for (Candidate& o : candidates) o.on_demand.reset();
+    pareto_front(candidates, {});
+    EXPECT_EQ(of(candidates, "b", "stale").why,
+              "stale gradients gain less than 1 %: 1 x a, fresh takes 100.5 % of the time");
+
+    candidates = {candidate("a", "fresh", 1000, 10), stale("a", 995, 9.95)};
+    candidates[0].infeasible = "does not fit";
+    pareto_front(candidates, {});
+    EXPECT_TRUE(of(candidates, "a", "stale").on_front) << "nothing fresh runs";
+}
 TEST(ParetoFront, OfNothingIsNothing) {
     std::vector<Candidate> none;
     pareto_front(none, {});
@@ -126,6 +168,38 @@ RC_GTEST_PROP(ParetoFront, NothingDominatesTheFrontAndEverythingElseIsDominated,
                                                 other.on_demand == o.on_demand);
         }
         RC_ASSERT((o.on_front ? !beaten : beaten || equal_on_front));
+        RC_ASSERT((o.on_front == o.why.empty()));
+    }
+}
+
+RC_GTEST_PROP(ParetoFront, StaleCandidatesAreOnItWhereNoFresherOneIsNear, ()) {
+    std::vector<Candidate> candidates;
+    const int n = *rc::gen::inRange(1, 30);
+    for (int i = 0; i < n; ++i) {
+        candidates.push_back(candidate(i % 2 ? "a" : "b", "r", *rc::gen::inRange(190, 210),
+                                       *rc::gen::inRange(190, 210)));
+        candidates.back().choice.staleness = *rc::gen::inRange(0, 2);
+    }
+    pareto_front(candidates, {});
+    const auto stands_for = [](const Candidate& f, const Candidate& o) {
+        return f.choice.staleness < o.choice.staleness &&
+               gx::seconds(f.total) <= 1.01 * gx::seconds(o.total) &&
+               f.on_demand->count <= 1.01 * o.on_demand->count;
+    };
+    const auto beats = [](const Candidate& x, const Candidate& o) {
+        return x.total <= o.total && x.on_demand <= o.on_demand &&
+               (x.total < o.total || x.on_demand < o.on_demand);
+    };
+    const auto left_out = [&](const Candidate& o) {
+        return std::ranges::any_of(candidates, [&](const auto& f) { return stands_for(f, o); });
+    };
+    for (const Candidate& o : candidates) {
+        const bool beaten = std::ranges::any_of(
+            candidates, [&](const auto& x) { return !left_out(x) && beats(x, o); });
+        const bool equal_on_front = std::ranges::any_of(candidates, [&](const auto& x) {
+            return x.on_front && x.total == o.total && x.on_demand == o.on_demand;
+        });
+        RC_ASSERT((o.on_front ? !left_out(o) && !beaten : left_out(o) || beaten || equal_on_front));
         RC_ASSERT((o.on_front == o.why.empty()));
     }
 }
