@@ -52,8 +52,9 @@ using tools::plan::Candidate;
 struct Asked {
     std::string model = "ResNet-50", precision = "mixed", optimizer = "sgd", profile{},
                 stack = "pytorch-ddp", kernels = "auto", json{}, html{}, print_machine{};
-    std::vector<std::string> machines{"p2.xlarge",  "p2.8xlarge",  "p2.16xlarge",  "p3.2xlarge",
-                                      "p3.8xlarge", "p3.16xlarge", "p3dn.24xlarge"};
+    std::vector<std::string> machines{"p2.xlarge",     "p2.8xlarge",   "p2.16xlarge",
+                                      "p3.2xlarge",    "p3.8xlarge",   "p3.16xlarge",
+                                      "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"};
     std::int64_t examples = 1'281'167;
     int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
     std::vector<std::string> phases{}, nccl_tests{};
