@@ -10,6 +10,11 @@
 
 namespace gx::tools::plan {
 
+std::string Job::network() const {
+    if (sequence_length == 0) return model;
+    return fmt::format("{} on sequences of {} tokens", model, sequence_length);
+}
+
 std::string Configuration::method() const {
     const std::string cut =
         bucket.count > 0 ? fmt::format(", buckets of {} MB", bucket.count / 1'000'000) : "";

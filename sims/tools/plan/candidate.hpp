@@ -20,6 +20,7 @@ struct JobPhase {
 /// What is to be trained, and what it may cost.
 struct Job {
     std::string model{};
+    int sequence_length = 0;    ///< tokens of an example; 0: examples are images
     std::int64_t examples = 0;  ///< in the data set
     int epochs = 0;
     int global_batch = 0;             ///< examples a step on all GPUs; 0: `batch_per_gpu` on each
@@ -27,6 +28,8 @@ struct Job {
     std::vector<JobPhase> phases{};   ///< in place of both batches; none: one for all epochs
     std::optional<Dollars> budget{};  ///< on demand
     std::optional<Nanoseconds> deadline{};
+
+    [[nodiscard]] std::string network() const;  ///< "BERT-large on sequences of 128 tokens"
 };
 
 /// The choices that make a candidate.

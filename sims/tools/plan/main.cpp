@@ -55,8 +55,9 @@ struct Asked {
     std::vector<std::string> machines{"p2.xlarge",     "p2.8xlarge",   "p2.16xlarge",
                                       "p3.2xlarge",    "p3.8xlarge",   "p3.16xlarge",
                                       "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"};
-    std::int64_t examples = 1'281'167;
-    int epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64, lines = 12;
+    std::int64_t examples = 0;
+    int sequence_length = 0, epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64,
+        lines = 12;
     std::vector<std::string> phases{}, nccl_tests{};
     tools::plan::StepInput step{};
     int micro_batches = 1;
@@ -86,9 +87,12 @@ void read_inputs(CLI::App& app, Asked& a, CLI::Option* phase) {
 void read_options(CLI::App& app, Asked& a) {
     app.add_option("--model", a.model, "the network; a wrong name lists them")
         ->capture_default_str();
-    app.add_option("--examples", a.examples, "in the data set")
-        ->check(count_in(1, 1'000'000'000'000))
-        ->capture_default_str();
+    app.add_option("--sequence-length", a.sequence_length,
+                   "tokens of an example, of networks of sequences (default: the network's own)")
+        ->check(count_in(1, 1'000'000'000));
+    app.add_option("--examples", a.examples,
+                   "in the data set (default of networks of images: 1281167, as ImageNet has)")
+        ->check(count_in(1, 1'000'000'000'000));
     app.add_option("--epochs", a.epochs, "passes over the data set")
         ->check(count_in(1, 1'000'000))
         ->capture_default_str();
@@ -200,9 +204,42 @@ std::vector<tools::plan::JobPhase> phases_of(const Asked& a, const sim::KnownMod
     return phases;
 }
 
-tools::plan::Job job_of(const Asked& a) {
-    tools::plan::Job job{.model = a.model,
-                         .examples = a.examples,
+/// A sequence is an image of one column and one channel.
+bool is_sequence(const ImageShape& input) { return input.channels == 1 && input.width == 1; }
+
+/// Errors: Error for a length of images, and for one that the network can't take, with its reason.
+GraphOptions graph_options(const Asked& a, const sim::KnownModel& model) {
+    if (a.sequence_length == 0) return {};
+    const std::string name = fmt::format("--sequence-length {}", a.sequence_length);
+    if (!is_sequence(model.make({}).input))
+        throw Error(
+            fmt::format("{}: {} takes images, not sequences: leave this option out, or name a "
+                        "network of sequences, as BERT-large, with --model",
+                        name, model.name));
+    const GraphOptions options{.input = {1, a.sequence_length, 1}};
+    const GraphTrouble trouble = model.trouble(options);
+    if (trouble.fault != GraphFault::none)
+        throw Error(fmt::format("{}: sequences of {} tokens do not fit {}: {}", name,
+                                a.sequence_length, model.name, trouble.text().view()));
+    return options;
+}
+
+/// Errors: Error for a network of sequences, which has no default.
+std::int64_t examples_of(const Asked& a, const sim::KnownModel& model, const Graph& graph) {
+    if (a.examples > 0) return a.examples;
+    if (is_sequence(graph.input))
+        throw Error(
+            fmt::format("--examples: {} learns from sequences, and ImageNet's 1,281,167 images "
+                        "are the default of networks of images alone: give the number of "
+                        "sequences in the data set",
+                        model.name));
+    return 1'281'167;
+}
+
+tools::plan::Job job_of(const Asked& a, const sim::KnownModel& model, const Graph& graph) {
+    tools::plan::Job job{.model = std::string(model.name),
+                         .sequence_length = is_sequence(graph.input) ? graph.input.height : 0,
+                         .examples = examples_of(a, model, graph),
                          .epochs = a.epochs,
                          .global_batch = a.global_batch,
                          .batch_per_gpu = a.batch_per_gpu};
@@ -480,7 +517,7 @@ std::string phases_text(const tools::plan::Job& job) {
 void print(const std::vector<Candidate>& candidates, const tools::plan::Job& job, const Asked& a,
            const std::vector<std::string>& assumed,
            const std::map<std::string, std::string>& dates) {
-    fmt::print("{}, {} examples x {} epochs, {}\n\n", job.model, job.examples, job.epochs,
+    fmt::print("{}, {} examples x {} epochs, {}\n\n", job.network(), job.examples, job.epochs,
                !job.phases.empty()    ? phases_text(job)
                : job.global_batch > 0 ? fmt::format("{} a step", job.global_batch)
                                       : fmt::format("{} a step and GPU", job.batch_per_gpu));
@@ -552,17 +589,17 @@ int print_machine(const std::string& name) {
 int plan(const Asked& a) {
     const sim::KnownModel& model = sim::find_model(a.model);
     expect_outputs({{"--json", a.json}, {"--html", a.html}});
-    tools::plan::Job job = job_of(a);
-    job.model = model.name;
-    job.phases = phases_of(a, model);
+    const std::vector<tools::plan::JobPhase> phases = phases_of(a, model);
+    const Graph graph = model.make(graph_options(a, model));
+    tools::plan::Job job = job_of(a, model, graph);
+    job.phases = phases;
     const bool shows = Progress::style_of(stderr) == Progress::Style::bar;
     Inputs inputs;
-    const Graph graph = model.make({});
     const tools::plan::SearchSpace space = space_of(a, graph, inputs);
     const auto progress = [&](std::size_t done, std::size_t of) {
         if (shows) gx::print_error("\rsimulating {} of {} clusters\033[K", done, of);
     };
-    const int channels = model.make({}).input.channels;
+    const int channels = graph.input.channels;
     const auto graph_at = [&](int side) { return model.make({.input = {channels, side, side}}); };
     std::vector<Candidate> candidates =
         job.phases.empty() ? tools::plan::search(job, graph, space, progress)

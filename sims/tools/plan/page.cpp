@@ -70,7 +70,7 @@ std::string page(const std::vector<Candidate>& candidates, const Job& job,
         "<p class=\"note\">{9}Times are of simulated steps alone. A stale gradient and a large "
         "batch cost accuracy, which a simulated training shows and this page does not.</p>"
         "</html>\n",
-        chart::escaped(job.model), chart::page_style, job.examples, job.epochs, winners,
+        chart::escaped(job.network()), chart::page_style, job.examples, job.epochs, winners,
         picture(candidates), chart::colour(1), chart::colour(0), losers, notes);
 }
 

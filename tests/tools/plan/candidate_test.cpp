@@ -26,6 +26,12 @@ const Candidate& of(const std::vector<Candidate>& candidates, const char* machin
     throw std::out_of_range("no such candidate");
 }
 
+TEST(Job, NamesTheLengthOfItsSequences) {
+    EXPECT_EQ((Job{.model = "BERT-large", .sequence_length = 512}).network(),
+              "BERT-large on sequences of 512 tokens");
+    EXPECT_EQ(Job{.model = "ResNet-50"}.network(), "ResNet-50");
+}
+
 // ---- Worked by hand -------------------------------------------------------------------
 TEST(ParetoFront, MarksTheFrontAndWhyTheOthersAreDominated) {
     std::vector<Candidate> candidates{
