@@ -28,8 +28,10 @@ static_assert(parameter_count<Gpt2Small>() == 124'439'808);
 static_assert(parameter_count<Gpt2Medium>() == 354'823'168);
 static_assert(parameter_count<AlbertBase>() == 11'683'584);
 static_assert(fits<BertBase>({1, 512, 1}));
-static_assert(trouble<BertBase>({.input = {1, 513, 1}}).fault == GraphFault::bad_window,
+static_assert(trouble<BertBase>({.input = {1, 513, 1}}).fault == GraphFault::sequence_too_long,
               "there are 512 positions");
+static_assert(trouble<Gpt2Small>({.input = {1, 1025, 1}}).fault == GraphFault::sequence_too_long,
+              "there are 1024 positions");
 static_assert(trouble<BertBase>({.input = {3, 128, 1}}).fault == GraphFault::shapes_differ,
               "tokens are one number each");
 

@@ -16,7 +16,7 @@ struct Size {
 };
 
 constexpr int append_embeddings(GraphBuilder& b, int tokens, int width, const Size& s) {
-    b.require(b.shape(tokens).height <= s.positions, GraphFault::bad_window, "embeddings");
+    b.require(b.shape(tokens).height <= s.positions, GraphFault::sequence_too_long, "embeddings");
     const std::array<Table, 3> tables{{{".word_embeddings.weight", s.vocabulary},
                                        {".position_embeddings.weight", s.positions},
                                        {".token_type_embeddings.weight", 2}}};

@@ -148,6 +148,9 @@ consteval bool explain_fault() {
                   "gx: not a Model: a layer's numbers are out of range. Outputs, windows and "
                   "strides are at least 1, and a pooling pads by half its window at most. Fix: "
                   "change the layer's arguments.");
+    static_assert(found<Fault, At> != GraphFault::sequence_too_long,
+                  "gx: not a Model: a sequence of more tokens than the network has positions. Its "
+                  "table of positions has a row for each. Fix: give 'input' fewer rows.");
     static_assert(found<Fault, At> != GraphFault::bad_rate,
                   "gx: not a Model: a dropout rate is at least 0 and below 1. Fix: change the "
                   "layer's argument.");

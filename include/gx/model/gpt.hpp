@@ -34,7 +34,7 @@ constexpr int append_layer(GraphBuilder& b, int x, const GptSize& s, const Label
 }
 
 constexpr int describe(GraphBuilder& b, int x, const GptSize& s) {
-    b.require(b.shape(x).height <= s.context, GraphFault::bad_window, "transformer");
+    b.require(b.shape(x).height <= s.context, GraphFault::sequence_too_long, "transformer");
     const std::array<Table, 2> tables{{{".wte.weight", s.vocabulary}, {".wpe.weight", s.context}}};
     x = b.dropout(embedding(b, x, s.width, tables, "transformer"), 0.1, "transformer.drop");
     for (int i = 0; i < s.layers; ++i) x = append_layer(b, x, s, Label("transformer.h.") + i);

@@ -23,10 +23,11 @@ enum class GraphFault : std::uint8_t {
     shapes_differ,
     bad_rate,
     logits_not_classes,
-    window_on_flat
+    window_on_flat,
+    sequence_too_long
 };
 [[nodiscard]] constexpr std::string_view to_string(GraphFault fault) {
-    constexpr std::array<std::string_view, 12> sentences{
+    constexpr std::array<std::string_view, 13> sentences{
         "nothing is wrong",
         "an image needs at least one channel, row and column",
         "a classifier needs at least two classes",
@@ -40,7 +41,8 @@ enum class GraphFault : std::uint8_t {
         "a residual add needs two tensors of one shape",
         "a share that is dropped, or smoothed away, is at least 0 and below 1",
         "the network must end in one logit for each class",
-        "a convolution or a pooling reads a flat input: put it before the Flatten or Linear"};
+        "a convolution or a pooling reads a flat input: put it before the Flatten or Linear",
+        "the sequence has more tokens than the network has positions: use a shorter one"};
     return sentences[static_cast<std::size_t>(fault)];
 }
 
