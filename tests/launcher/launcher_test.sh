@@ -54,6 +54,17 @@ expect "help's JSON" 0 "" "$gx" help --json help.json
 expect "help's JSON is JSON" 0 "bench" valid_json help.json "commands 2"
 expect "bench lists" 0 "Benchmarks" "$gx" bench --json bench.json
 expect "bench's JSON" 0 "bench" valid_json bench.json command
+mkdir pythons
+for status in 0 1; do
+    printf '#!/bin/sh\n[ "$3" != PIL ] || { echo 9.4.2; exit %d; }\n' $status >pythons/python3
+    chmod +x pythons/python3
+    ((status == 0)) || sed -i 's/echo 9.4.2; //' pythons/python3
+    PATH=$PWD/pythons:$PATH "$gx" doctor >"pillow$status.txt"
+done
+expect "Pillow of the python3 that is found first" 0 "  python3-pil               9.4.2" \
+    cat pillow0.txt
+expect "Pillow that python3 cannot import" 0 "  python3-pil               missing (optional)" \
+    cat pillow1.txt
 cp doctor.json broken.json && printf '{"command": ' >broken.json
 expect "this test can tell JSON from a torn file" 1 "" valid_json broken.json command
 
