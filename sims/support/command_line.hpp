@@ -94,7 +94,7 @@ inline void make_output_folder(const char* option, const std::filesystem::path& 
 }
 
 /// Check before the work that all outputs can be written, and that none overwrites another or an
-/// input; nothing is left behind.
+/// input; nothing is left behind. '-', which other programs take for standard output, is refused.
 /// Errors: gx::Error naming the options and the file.
 inline void expect_outputs(std::initializer_list<FileOption> outputs,
                            std::initializer_list<FileOption> inputs = {}) {
@@ -104,6 +104,9 @@ inline void expect_outputs(std::initializer_list<FileOption> outputs,
                                 a.option, b.option, b.file.string(), why));
     };
     for (auto out = outputs.begin(); out != outputs.end(); ++out) {
+        if (out->file == "-")
+            throw Error(fmt::format(
+                "{}: '-' is not standard output here: name a file, or /dev/stdout", out->option));
         try {
             if (!out->file.empty()) const detail::AtomicFile probe(out->file);
         } catch (const Error& e) {

@@ -295,6 +295,8 @@ TEST(ExpectOutputs, NamesOptionAndFileAndLeavesNothing) {
     EXPECT_TRUE(holds(refused(folder / "absent/a.json"), "--json: file '", "/absent/a.json' cannot",
                       "choose a file in a folder that exists and is writable"));
     EXPECT_TRUE(holds(refused(folder.path), "--json: file '", "is a folder: name a regular file"));
+    EXPECT_EQ(refused("-"), "--json: '-' is not standard output here: name a file, or /dev/stdout");
+    EXPECT_FALSE(std::filesystem::exists("-"));
     ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
     EXPECT_EQ(refused(folder / "pipe"), "no error") << "it is not opened before the work";
 }
