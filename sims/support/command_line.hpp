@@ -29,7 +29,7 @@
 
 #include <gx/io/atomic_file.hpp>  // AtomicFile, same_output
 #include <gx/core/error.hpp>      // Error, LostRank
-#include <gx/io/nearest.hpp>      // nearest_name
+#include <gx/io/nearest.hpp>      // suggested_name
 #include <gx/io/read_file.hpp>    // read_file
 
 namespace gx {
@@ -249,10 +249,7 @@ inline void print_unknown(const CLI::App& app) {
     for (const std::string& word : app.remaining()) {
         if (word == "--") continue;
         const std::string typed = word.substr(0, word.find('='));
-        std::string_view near = nearest_name(typed, views);
-        const auto longer = std::ranges::find_if(  // "--budget-dollars" of "--budget"
-            views, [&](std::string_view name) { return name.starts_with(typed + "-"); });
-        if (near.empty() && typed.size() > 2 && longer != views.end()) near = *longer;
+        const std::string_view near = suggested_name(typed, views);
         const bool option = typed.starts_with("-");
         print_error("{}: {} '{}'.{} {}\n", app.get_name(),
                     option ? "unknown option" : "unexpected word", printable(word),

@@ -9,7 +9,7 @@
 
 namespace {
 
-using gx::edit_distance, gx::nearest_name;
+using gx::edit_distance, gx::nearest_name, gx::suggested_name;
 
 constexpr std::array<std::string_view, 4> options{"batch", "epochs", "peak_rate", "patch"};
 
@@ -35,6 +35,25 @@ TEST(NearestName, SuggestsWhatIsNearAndNothingElse) {
     EXPECT_EQ(nearest_name("", options), "");
     EXPECT_EQ(nearest_name("x", {}), "");
     EXPECT_EQ(nearest_name("bitxh", options), "") << "two letters of five are too many";
+}
+
+TEST(SuggestedName, IsTheOneNameThatBeginsAsTypedWhereNoneIsNear) {
+    constexpr std::array<std::string_view, 4> machines{"p2.xlarge", "p3.2xlarge", "p3.16xlarge",
+                                                       "p5.48xlarge"};
+    EXPECT_EQ(nearest_name("p5", machines), "") << "by edits alone";
+    EXPECT_EQ(suggested_name("p5", machines), "p5.48xlarge");
+    EXPECT_EQ(suggested_name("P5", machines), "p5.48xlarge");
+    EXPECT_EQ(suggested_name("p3", machines), "") << "one of two";
+    EXPECT_EQ(suggested_name("p", machines), "") << "one letter";
+    EXPECT_EQ(suggested_name("5.48xlarge", machines), "p5.48xlarge") << "by its distance";
+    constexpr std::array<std::string_view, 4> known{"--machine", "--budget-dollars", "--json",
+                                                    "pytorch-ddp"};
+    EXPECT_EQ(suggested_name("--machine-file", known), "--machine");
+    EXPECT_EQ(suggested_name("--budget", known), "--budget-dollars");
+    EXPECT_EQ(suggested_name("--budget_d", known), "--budget-dollars");
+    EXPECT_EQ(suggested_name("pytorch", known), "pytorch-ddp");
+    EXPECT_EQ(suggested_name("--j", known), "") << "one letter behind the dashes";
+    EXPECT_EQ(suggested_name("--", known), "");
 }
 
 TEST(UnknownName, IsASentence) {

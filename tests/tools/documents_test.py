@@ -1,10 +1,12 @@
-"""README.md has what gx_plan and gx_predict print.
+"""README.md has what gx_plan and gx_predict print, and names options that they have.
 
 documents_test.py README PLAN PREDICT CASES: the rows of the plan, in order, and the errors of the
-score of CASES over several machines, rounded as README has them.
+score of CASES over several machines, rounded as README has them. Every option in the section on
+plans, and behind ./gx plan or ./gx predict, is one of these programs.
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,27 @@ begin = lines.index("    " + front[0])
 for i, row in enumerate(front):
     expect(lines[begin + i] == "    " + row,
            f"line {begin + i + 1} is not what gx_plan prints:\n{row}\n{lines[begin + i].strip()}")
+
+
+def options_in(part):
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", part))
+
+
+def help_of(program):
+    return options_in(subprocess.run([program, "--help"], check=True, capture_output=True,
+                                     text=True).stdout)
+
+
+launcher = {"--yes", "--options"}  # of ./gx itself
+known = {"plan": help_of(plan) | launcher, "predict": help_of(predict) | launcher}
+section = text.split("## Plan before you rent\n")[1].split("\n## ")[0]
+unknown = options_in(section) - known["plan"] - known["predict"]
+expect(not unknown, f"the section on plans names options of neither program: {sorted(unknown)}")
+for name, options in known.items():
+    commands = re.findall(rf"\./gx {name}\b([^`\n#]*)", text)
+    expect(commands, f"no ./gx {name}")
+    unknown = options_in(" ".join(commands)) - options
+    expect(not unknown, f"./gx {name} has no options {sorted(unknown)}")
 
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "score.json"

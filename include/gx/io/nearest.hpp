@@ -21,7 +21,15 @@ namespace gx {
 [[nodiscard]] GX_DECL std::string_view nearest_name(std::string_view typed,
                                                     std::span<const std::string_view> known);
 
-/// "unknown option 'bacth': did you mean 'batch'?", or the list of known names if none is near.
+/// Returns nearest_name(); if none is near, the one known name that begins with `typed`, or that
+/// `typed` begins with, by at least two letters behind dashes; empty if there are none or several.
+[[nodiscard]] GX_DECL std::string_view suggested_name(std::string_view typed,
+                                                      std::span<const std::string_view> known);
+
+/// "known are batch, epochs", or "none is known here".
+[[nodiscard]] GX_DECL std::string known_names(std::span<const std::string_view> known);
+
+/// "unknown option 'bacth': did you mean 'batch'?", or the list of known names if none is suggested.
 [[nodiscard]] GX_DECL std::string unknown_name(std::string_view what, std::string_view typed,
                                                std::span<const std::string_view> known);
 

@@ -106,6 +106,14 @@ RC_GTEST_PROP(FindGpu, FindsEveryGpuByItsOwnName, ()) {
     }
 }
 
+TEST(NamesGpu, ComparesWhatANameSays) {
+    const GpuSpec a100 = find_gpu("A100-SXM4-40GB");
+    for (const char* name : {"A100", "NVIDIA A100-SXM4-40GB", "p4d with A100", "a100 40GB"})
+        EXPECT_TRUE(gx::sim::names_gpu(name, a100)) << name;
+    for (const char* name : {"", "V100", "NVIDIA A100 80GB PCIe", "A100-PCIe", "RTX 3090"})
+        EXPECT_FALSE(gx::sim::names_gpu(name, a100)) << name;
+}
+
 // ---- Bad input ----------------------------------------------------------------------
 TEST(FindGpu, NamesTheNearestOfAnUnknownOne) {
     EXPECT_EQ(complaint("V10"), "unknown GPU 'v10': did you mean 'V100'?");

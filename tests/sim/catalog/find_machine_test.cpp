@@ -76,14 +76,35 @@ TEST(FindMachine, RingsVisitEveryGpuOnceAndShareNoLink) {
     }
 }
 
+std::string refusal(const char* name) {
+    try {
+        return std::string(gx::sim::find_machine(name).name.view()) + " was found";
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+}
+
 // ---- Bad input ----------------------------------------------------------------------
 TEST(FindMachine, AnUnknownNameIsAnsweredWithTheNearest) {
-    try {
-        (void)gx::sim::find_machine("p3.16xlagre");
-        FAIL() << "an unknown machine was found";
-    } catch (const gx::Error& e) {
-        EXPECT_STREQ(e.what(), "unknown machine 'p3.16xlagre': did you mean 'p3.16xlarge'?");
-    }
+    const std::string all = "known are p2.xlarge, p2.8xlarge, p2.16xlarge, p3.2xlarge, p3.8xlarge";
+    EXPECT_TRUE(
+        refusal("p3.16xlagre")
+            .starts_with("unknown machine 'p3.16xlagre': did you mean 'p3.16xlarge'? (" + all))
+        << refusal("p3.16xlagre");
+    EXPECT_TRUE(refusal("p5").starts_with("unknown machine 'p5': did you mean 'p5.48xlarge'?"));
+    EXPECT_TRUE(refusal("cray").starts_with("unknown machine 'cray': " + all)) << refusal("cray");
+}
+TEST(FindMachine, TheNameOfAGpuIsAnsweredWithTheMachinesThatHaveIt) {
+    for (const char* name : {"A100", "a100", "NVIDIA A100"})
+        EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name) +
+                                              "': machines with that GPU are p4d.24xlarge, "
+                                              "DGX-A100; known are p2.xlarge, "))
+            << refusal(name);
+    EXPECT_NE(refusal("V100 32GB").find("that GPU are p3dn.24xlarge, "), std::string::npos)
+        << refusal("V100 32GB");
+    EXPECT_NE(refusal("RTX 3090").find("no known machine has that GPU; known are"),
+              std::string::npos)
+        << refusal("RTX 3090");
 }
 
 }  // namespace

@@ -1,18 +1,35 @@
 // Edit distances, and the sentences about unknown names.
 #pragma once
 
-#include <algorithm>  // min, max
+#include <algorithm>  // equal, min, max
+#include <utility>    // pair
 #include <vector>     // rows of the distance table
 
 #include <gx/io/nearest.hpp>  // nearest_name
 
 namespace gx {
 
+namespace detail::nearest {
+
+/// As names are compared: in lower case, with '_' for '-'.
+constexpr char letter(char c) {
+    if (c == '-') return '_';
+    return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+/// Whether one of the names begins with the other, by at least two letters behind dashes.
+constexpr bool one_begins_with_the_other(std::string_view a, std::string_view b) {
+    const auto [shorter, longer] = a.size() < b.size() ? std::pair(a, b) : std::pair(b, a);
+    const std::size_t dashes = std::min(shorter.find_first_not_of('-'), shorter.size());
+    if (shorter.size() < dashes + 2) return false;
+    return std::equal(shorter.begin(), shorter.end(), longer.begin(),
+                      [](char x, char y) { return letter(x) == letter(y); });
+}
+
+}  // namespace detail::nearest
+
 GX_DECL std::size_t edit_distance(std::string_view a, std::string_view b) {
-    const auto letter = [](char c) {
-        if (c == '-') return '_';
-        return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    };
+    using detail::nearest::letter;
     const std::size_t width = b.size() + 1;
     std::vector<std::size_t> before(width), above(width), row(width);  // rows i - 2, i - 1, i
     for (std::size_t j = 0; j < width; ++j) above[j] = j;
@@ -45,18 +62,34 @@ GX_DECL std::string_view nearest_name(std::string_view typed,
     return best;
 }
 
-GX_DECL std::string unknown_name(std::string_view what, std::string_view typed,
-                                 std::span<const std::string_view> known) {
-    std::string sentence = "unknown " + std::string(what) + " '" + std::string(typed) + "': ";
-    if (const std::string_view near = nearest_name(typed, known); !near.empty())
-        return sentence + "did you mean '" + std::string(near) + "'?";
-    if (known.empty()) return sentence + "none is known here";
-    sentence += "known are ";
+GX_DECL std::string_view suggested_name(std::string_view typed,
+                                        std::span<const std::string_view> known) {
+    std::string_view best = nearest_name(typed, known);
+    if (!best.empty()) return best;
+    for (const std::string_view name : known) {
+        if (!detail::nearest::one_begins_with_the_other(typed, name)) continue;
+        if (!best.empty()) return {};  // one of several is a guess
+        best = name;
+    }
+    return best;
+}
+
+GX_DECL std::string known_names(std::span<const std::string_view> known) {
+    if (known.empty()) return "none is known here";
+    std::string sentence = "known are ";
     for (std::size_t i = 0; i < known.size(); ++i) {
         if (i > 0) sentence += ", ";
         sentence += known[i];
     }
     return sentence;
+}
+
+GX_DECL std::string unknown_name(std::string_view what, std::string_view typed,
+                                 std::span<const std::string_view> known) {
+    std::string sentence = "unknown " + std::string(what) + " '" + std::string(typed) + "': ";
+    if (const std::string_view near = suggested_name(typed, known); !near.empty())
+        return sentence + "did you mean '" + std::string(near) + "'?";
+    return sentence + known_names(known);
 }
 
 }  // namespace gx

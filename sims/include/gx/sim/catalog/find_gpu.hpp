@@ -1,7 +1,7 @@
 // find_gpu: a GPU by any usual name, as "V100-SXM2-16GB" or "K80 (one die)".
 #pragma once
 
-#include <algorithm>    // find, any_of
+#include <algorithm>    // all_of, any_of, find
 #include <array>        // all GPUs
 #include <string>       // words
 #include <string_view>  // names
@@ -107,6 +107,18 @@ inline constexpr std::array<std::string_view, 12> families{
 [[nodiscard]] inline std::string family(const std::vector<std::string>& name) { return name[0]; }
 
 }  // namespace detail::find_gpu
+
+/// Whether a name, as "NVIDIA A100-SXM4-40GB", has the family of the GPU, and its form and memory
+/// size where it has these.
+[[nodiscard]] inline bool names_gpu(std::string_view name, const GpuSpec& gpu) {
+    namespace d = detail::find_gpu;
+    const std::vector<std::string> said = d::words(name), own = d::words(gpu.name);
+    const auto fits = [&](const std::string& word) {
+        return !d::is_form_or_memory(word) || d::matches(gpu, own, word);
+    };
+    return !own.empty() && std::ranges::find(said, d::family(own)) != said.end() &&
+           std::ranges::all_of(said, fits);
+}
 
 /// The known GPU of a name's family, form and memory size; what the name omits is as in the
 /// family's first of `known_gpus`. Makers, brands, machines and remarks are ignored:

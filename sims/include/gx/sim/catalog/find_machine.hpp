@@ -1,12 +1,15 @@
 // find_machine("p3.16xlarge"): known machines by name.
 #pragma once
 
+#include <algorithm>    // none_of
 #include <array>        // the table
+#include <string>       // sentences
 #include <string_view>  // names
 #include <vector>       // the known names
 
 #include <gx/core/error.hpp>                  // Error
 #include <gx/io/nearest.hpp>                  // unknown_name
+#include <gx/sim/catalog/find_gpu.hpp>        // known_gpus, names_gpu
 #include <gx/sim/catalog/machines/aws.hpp>    // p2 to p5
 #include <gx/sim/catalog/machines/dgx.hpp>    // DGX
 #include <gx/sim/catalog/machines/other.hpp>  // MN-1, workstation
@@ -21,7 +24,25 @@ inline constexpr std::array<MachineSpec (*)(), 17> machine_makers{
     machine::dgx_a100,    machine::dgx_h100,    machine::mn_1_fdr,      machine::mn_1_10g,
     machine::workstation};
 
-/// Errors: gx::Error with the nearest known name.
+namespace detail::machine_names {
+
+/// "machines with that GPU are p4d.24xlarge, DGX-A100"; empty where `name` names no GPU.
+[[nodiscard]] inline std::string machines_with_gpu(std::string_view name) {
+    const auto is_named = [&](const GpuSpec& gpu) { return names_gpu(name, gpu); };
+    if (std::ranges::none_of(known_gpus, is_named)) return {};
+    std::string names;
+    for (const auto make : machine_makers) {
+        const MachineSpec m = make();
+        if (!is_named(m.gpu)) continue;
+        names += (names.empty() ? "" : ", ") + std::string(m.name.view());
+    }
+    return names.empty() ? "no known machine has that GPU" : "machines with that GPU are " + names;
+}
+
+}  // namespace detail::machine_names
+
+/// Errors: gx::Error with the nearest known name and all others; for the name of a GPU, with the
+///         machines that have it.
 [[nodiscard]] inline MachineSpec find_machine(std::string_view name) {
     std::vector<Label> labels;
     for (const auto make : machine_makers) {
@@ -30,7 +51,13 @@ inline constexpr std::array<MachineSpec (*)(), 17> machine_makers{
         labels.push_back(m.name);
     }
     const std::vector<std::string_view> known(labels.begin(), labels.end());
-    throw Error(unknown_name("machine", name, known));
+    const bool near = !suggested_name(name, known).empty();
+    const std::string with_gpu = near ? "" : detail::machine_names::machines_with_gpu(name);
+    if (!with_gpu.empty())
+        throw Error("unknown machine '" + std::string(name) + "': " + with_gpu + "; " +
+                    known_names(known));
+    const std::string sentence = unknown_name("machine", name, known);
+    throw Error(near ? sentence + " (" + known_names(known) + ")" : sentence);
 }
 
 }  // namespace gx::sim

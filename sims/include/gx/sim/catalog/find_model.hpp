@@ -81,7 +81,7 @@ namespace detail::find_model {
         spelt.push_back(m.name);
     }
     known.assign(plain.begin(), plain.end());
-    const std::string_view near = nearest_name(typed, known);
+    const std::string_view near = suggested_name(typed, known);
     for (std::size_t i = 0; i < known.size(); ++i)
         if (known[i] == near) spelt = {models[i].name};
     throw Error(near.empty() ? unknown_name("model", name, spelt)
