@@ -1,11 +1,13 @@
 #include <tools/plan/inputs.hpp>
 
-#include <algorithm>  // all_of, max_element, none_of
+#include <algorithm>  // all_of, find, max, max_element, none_of
 
 #include <fmt/core.h>  // sentences
 
 #include <gx/collective/ring.hpp>             // Ring
 #include <gx/core/error.hpp>                  // Error
+#include <gx/model/cost.hpp>                  // total_cost
+#include <gx/sim/catalog/find_gpu.hpp>        // known_gpus, names_gpu
 #include <gx/sim/timing/all_reduce_time.hpp>  // all_reduce_time
 
 namespace gx::tools::plan {
@@ -42,6 +44,42 @@ MeasuredWork read_step(const StepInput& step, const Graph& graph,
     return measured_parts(trace, step.batch, step.trace_file);
 }
 
+namespace {
+
+/// Of products in fp32, what a framework may reach without being asked.
+FlopsPerSecond most_flops(const sim::GpuSpec& gpu, sim::Precision precision) {
+    FlopsPerSecond most = gpu.peak(precision);
+    if (!gpu.tensor_cores(precision)) most.count *= gpu.winograd;
+    if (precision == sim::Precision::fp32) most = std::max(most, gpu.tf32);
+    return most;
+}
+
+/// "; that is 51 times the roofline's: is it in seconds, and of one GPU?"; or empty.
+std::string doubt_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline) {
+    const double times = seconds(m.step.total()) / seconds(roofline);
+    if (times >= 0.2 && times <= 5) return {};
+    return fmt::format("{} has {:.4g} times the roofline's {:.4g} ms for a pass over {}: is it {}?",
+                       step.option(), times, 1e3 * seconds(roofline), m.batch,
+                       step.step_s > 0     ? "in seconds, and of one GPU"
+                       : step.images_s > 0 ? "in examples a second, and of one GPU"
+                                           : "of --step-batch examples on one GPU");
+}
+
+}  // namespace
+
+void expect_possible(const StepInput& step, const MeasuredWork& m, const Graph& graph,
+                     const sim::GpuSpec& gpu, sim::Precision precision) {
+    const double flops = total_cost(graph).flops() * m.batch, took = seconds(m.step.total());
+    const FlopsPerSecond most = most_flops(gpu, precision);
+    if (took * most.count >= flops) return;
+    throw Error(fmt::format(
+        "{}: {:.4g} ms for a pass over {} of {} are {:.4g} TFLOP/s, where the peak of {} is {:.4g} "
+        "({}), so that a pass takes at least {:.4g} ms: is it the rate of one GPU? Give a step of "
+        "one, with its --step-batch",
+        step.option(), 1e3 * took, m.batch, graph.name.view(), flops / took * 1e-12,
+        gpu.name.view(), most.count * 1e-12, to_string(precision), 1e3 * flops / most.count));
+}
+
 Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline) {
     const double ms = 1e3 * seconds(m.step.total());
     std::string text = fmt::format(
@@ -52,7 +90,7 @@ Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds rooflin
         text +=
             fmt::format("; when {} gradients are ready as traced, in place of the graph's order",
                         m.step.ready.size());
-    return {"computation", true, text};
+    return {"computation", true, text, doubt_of(step, m, roofline)};
 }
 
 Input input_of(const sim::NcclTests& tests, const std::string& file,
@@ -66,6 +104,15 @@ Input input_of(const sim::NcclTests& tests, const std::string& file,
         sim::all_reduce_time(collective::Ring(tests.ranks), c, largest.bytes).time;
     const sim::RingRates rates = sim::ring_rates(tests, file);
     const bool inside = tests.hosts == 1;
+    const sim::GpuSpec& gpu = cluster.machine.gpu;
+    const bool known = std::ranges::find(sim::known_gpus, gpu.name, &sim::GpuSpec::name) !=
+                       sim::known_gpus.end();  // else its name is the user's own
+    std::string doubt;
+    if (known && !tests.gpu.empty() && !sim::names_gpu(tests.gpu, gpu))
+        doubt = fmt::format(
+            "--nccl-tests {} is of '{}', and '{}' has {}: was it measured on these machines? Name "
+            "those with --machine",
+            file, tests.gpu, cluster.machine.name.view(), gpu.name.view());
     return {inside ? "GPUs of a machine" : "network", true,
             fmt::format("{} has {:.2f} GB/s and {:.1f} us a hop, from {} GPUs on {} host{} (NCCL "
                         "{}), in place of {}; {:.0f} MB take {:.2f} ms, a simulated ring {:.2f}",
@@ -74,7 +121,8 @@ Input input_of(const sim::NcclTests& tests, const std::string& file,
                         tests.library.empty() ? "not said" : tests.library,
                         inside ? "the machine's wiring" : "NICs' data sheets and a profile",
                         static_cast<double>(largest.bytes.count) * 1e-6,
-                        1e3 * seconds(largest.in_place), 1e3 * seconds(simulated))};
+                        1e3 * seconds(largest.in_place), 1e3 * seconds(simulated)),
+            doubt};
 }
 
 std::vector<Input> assumed_beside(const std::vector<sim::NcclTests>& all,

@@ -17,6 +17,7 @@ struct Input {
     std::string of{};       ///< "computation", "network", ...
     bool measured = false;  ///< else assumed
     std::string text{};     ///< from where, and in place of what
+    std::string doubt{};    ///< why it may be of something else; empty: nothing is odd
 };
 
 /// A step as a user measured it on one GPU: its time, or a trace.
@@ -36,10 +37,19 @@ struct StepInput {
 [[nodiscard]] MeasuredWork read_step(const StepInput& step, const Graph& graph,
                                      const std::vector<sim::ClusterSpec>& clusters);
 
-/// "measured 123.0 ms in place of the roofline's 98.1 ms ..." of the measured batch.
+/// Checks that a measured step takes no less than its products at the peak of the GPU: forward and
+/// backward of cost.hpp, by Winograd's algorithm where the roofline has it, and at TF32 in fp32,
+/// which frameworks take unasked.
+/// Errors: gx::Error with both rates.
+void expect_possible(const StepInput& step, const MeasuredWork& m, const Graph& graph,
+                     const sim::GpuSpec& gpu, sim::Precision precision);
+
+/// "measured 123.0 ms in place of the roofline's 98.1 ms ..." of the measured batch. Doubted where
+/// one is more than five times the other.
 [[nodiscard]] Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline);
 
-/// What nccl-tests measured, beside a simulated ring on the cluster that it was given to.
+/// What nccl-tests measured, beside a simulated ring on the cluster that it was given to. Doubted
+/// where its GPU is not that of the machine.
 [[nodiscard]] Input input_of(const sim::NcclTests& tests, const std::string& file,
                              const sim::ClusterSpec& cluster);
 

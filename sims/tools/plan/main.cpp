@@ -346,6 +346,7 @@ void set_step(tools::plan::SearchSpace& space, const Asked& a, const Graph& grap
     if (step.batch == 0) step.batch = a.batch_per_gpu;
     space.measured = tools::plan::read_step(step, graph, space.clusters);
     const sim::GpuSpec& gpu = space.clusters.front().machine.gpu;
+    tools::plan::expect_possible(step, *space.measured, graph, gpu, space.precision);
     const sim::TimedGraph roofline(graph, gpu, space.precision, space.kernels_on(gpu),
                                    space.update);
     inputs.push_back(
@@ -460,9 +461,11 @@ std::map<std::string, std::string> price_dates(const tools::plan::SearchSpace& s
 /// What a plan rests on: its inputs, and what a step is assumed to pay beside computation and wire.
 std::vector<std::string> assumptions(const tools::predict::Stack& s, const Inputs& inputs) {
     std::vector<std::string> all;
-    for (const tools::plan::Input& i : inputs)
+    for (const tools::plan::Input& i : inputs) {
         all.push_back(
             fmt::format("{}: {}: {}.", i.measured ? "Measured" : "Assumed", i.of, i.text));
+        if (!i.doubt.empty()) all.push_back("Doubtful: " + i.doubt);
+    }
     if (s.name == "none") {
         all.push_back(
             "Assumed: no framework. Hidden communication slows nothing down, and hooks, "
@@ -596,6 +599,8 @@ int plan(const Asked& a) {
     const bool shows = Progress::style_of(stderr) == Progress::Style::bar;
     Inputs inputs;
     const tools::plan::SearchSpace space = space_of(a, graph, inputs);
+    for (const tools::plan::Input& i : inputs)
+        if (!i.doubt.empty()) gx::print_error("gx_plan: warning: {}\n", printable(i.doubt));
     const auto progress = [&](std::size_t done, std::size_t of) {
         if (shows) gx::print_error("\rsimulating {} of {} clusters\033[K", done, of);
     };
@@ -612,8 +617,10 @@ int plan(const Asked& a) {
         nlohmann::ordered_json all = nlohmann::ordered_json::array();
         for (const Candidate& o : candidates) all.push_back(json_of(o));
         nlohmann::ordered_json rests_on = nlohmann::ordered_json::array();
-        for (const tools::plan::Input& i : inputs)
+        for (const tools::plan::Input& i : inputs) {
             rests_on.push_back({{"of", i.of}, {"measured", i.measured}, {"text", i.text}});
+            if (!i.doubt.empty()) rests_on.back()["doubt"] = i.doubt;
+        }
         write_file(a.json, nlohmann::ordered_json{{"model", job.model},
                                                   {"stack", space.stack.name},
                                                   {"inputs", rests_on},

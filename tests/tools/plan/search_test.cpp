@@ -257,6 +257,63 @@ TEST(Measured, RefusalsNameTheInput) {
                       "t.json", "a CPU's", "ProfilerActivity.CUDA"));
 }
 
+TEST(Measured, AStepBeyondThePeakOfTheGpuIsRefused) {
+    using gx::sim::Precision;
+    using gx::tools::plan::StepInput;
+    const gx::Graph resnet = gx::graph<gx::ResNet50>();
+    const auto refusal = [&](const char* gpu, Precision precision, StepInput step) {
+        const auto m = gx::tools::plan::measured_whole(
+            step.step_s > 0 ? step.step_s : step.batch / step.images_s, step.batch);
+        return error_of(
+            [&] { expect_possible(step, m, resnet, gx::sim::find_gpu(gpu), precision); });
+    };
+    // 4.09e9 multiply-adds forward, as many for each gradient but the image's: 24.3e9 flops an
+    // image, 5144 of them a second at 125 TFLOP/s.
+    EXPECT_EQ(refusal("V100", Precision::mixed, {.images_s = 5100, .batch = 64}), "no error");
+    EXPECT_TRUE(holds(refusal("V100", Precision::mixed, {.images_s = 5200, .batch = 64}),
+                      "--images-per-second: 12.31 ms for a pass over 64 of ResNet50 are ",
+                      "TFLOP/s, where the peak of V100-SXM2-16GB is 125 (mixed)",
+                      "is it the rate of one GPU? Give a step of one"));
+    EXPECT_TRUE(holds(refusal("V100", Precision::mixed, {.step_s = 0.001, .batch = 64}),
+                      "--step-seconds: 1 ms for a pass over 64"));
+    EXPECT_EQ(refusal("V100", Precision::fp32, {.images_s = 1000, .batch = 64}), "no error")
+        << "15.7 TFLOP/s are 646 a second; Winograd's convolutions need fewer multiply-adds";
+    EXPECT_EQ(refusal("A100", Precision::fp32, {.images_s = 2000, .batch = 64}), "no error")
+        << "at TF32, as PyTorch has convolutions of fp32";
+}
+TEST(Measured, AStepFarFromTheRooflineIsDoubted) {
+    using gx::tools::plan::input_of, gx::tools::plan::measured_whole;
+    const auto doubt = [](gx::tools::plan::StepInput step, double took_s, double roofline_s) {
+        return input_of(step, measured_whole(took_s, 8), gx::nanoseconds(roofline_s)).doubt;
+    };
+    EXPECT_EQ(doubt({.step_s = 0.49}, 0.49, 0.1), "");
+    EXPECT_EQ(doubt({.step_s = 0.021}, 0.021, 0.1), "");
+    EXPECT_EQ(doubt({.step_s = 51}, 51, 0.1),
+              "--step-seconds has 510 times the roofline's 100 ms for a pass over 8: is it in "
+              "seconds, and of one GPU?");
+    EXPECT_EQ(doubt({.images_s = 800}, 0.01, 0.1),
+              "--images-per-second has 0.1 times the roofline's 100 ms for a pass over 8: is it in "
+              "examples a second, and of one GPU?");
+    EXPECT_NE(doubt({.trace_file = "t.json"}, 1, 0.1), "");
+}
+TEST(Measured, NcclTestsOfAnotherGpuAreDoubted) {
+    gx::sim::NcclTests tests{.ranks = 8, .hosts = 1};
+    for (const int mb : {1, 2, 4})
+        tests.rows.push_back({.bytes = {mb * 1'000'000},
+                              .in_place = gx::nanoseconds(1e-4 * mb),
+                              .out_of_place = gx::nanoseconds(1e-4 * mb)});
+    const gx::sim::ClusterSpec p4d{.machine = gx::sim::find_machine("p4d.24xlarge")};
+    const auto doubt = [&](const char* gpu) {
+        tests.gpu = gpu;
+        return gx::tools::plan::input_of(tests, "one.txt", p4d).doubt;
+    };
+    EXPECT_EQ(doubt("NVIDIA A100-SXM4-40GB"), "");
+    EXPECT_EQ(doubt(""), "") << "not printed";
+    EXPECT_EQ(doubt("NVIDIA H100 80GB HBM3"),
+              "--nccl-tests one.txt is of 'NVIDIA H100 80GB HBM3', and 'p4d.24xlarge' has "
+              "A100-SXM4-40GB: was it measured on these machines? Name those with --machine");
+}
+
 TEST(Measured, WhatNcclTestsLeaveOutIsAssumed) {
     using gx::sim::NcclTests;
     const gx::sim::MachineSpec machine{.name = "ours", .gpus = 8};
