@@ -1,6 +1,6 @@
 #include <tools/plan/search.hpp>
 
-#include <algorithm>  // max, min, sort
+#include <algorithm>  // any_of, max, min, sort
 #include <map>        // kernels that were timed
 #include <numeric>    // iota
 #include <optional>   // prices
@@ -11,7 +11,7 @@
 
 #include <gx/core/error.hpp>                  // Error
 #include <gx/sim/hardware/validate.hpp>       // check
-#include <gx/sim/compute/gpu_memory.hpp>      // expect_fits
+#include <gx/sim/compute/gpu_memory.hpp>      // expect_fits, memory_need
 #include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
 #include <tools/predict/interval.hpp>         // intervals_in_force
 
@@ -73,18 +73,32 @@ int fewest_micro_batches(const sim::GpuSpec& gpu, const Graph& graph, int batch,
     return 1;
 }
 
+/// "; with --sharded this batch fits ..." if the batch of `c` fits where its ranks share the optimizer's state.
+std::string sharded_hint(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
+                         const SearchSpace& space, UpdateCost update) {
+    if (c.gpus < 2 || std::ranges::any_of(space.reducers, &ReducerChoice::in_parts)) return {};
+    update.shards = c.gpus;
+    const int batch = c.batch_per_gpu / c.micro_batches;
+    if (memory_need(graph, batch, space.precision, update).total() > gpu.memory) return {};
+    return fmt::format(
+        "; with --sharded this batch fits, as a GPU keeps 1/{} of the optimizer's state", c.gpus);
+}
+
 /// As sim::expect_fits, for the batch of `c` in its micro-batches.
-/// Errors: gx::Error that names, beside what fits, the micro-batches that do.
+/// Errors: gx::Error that names, beside what fits, the micro-batches or the option that do.
 void expect_micro_batch_fits(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
-                             sim::Precision precision, UpdateCost update) {
+                             const SearchSpace& space, UpdateCost update) {
     try {
-        expect_fits(graph, c.batch_per_gpu / c.micro_batches, gpu, precision, update);
+        expect_fits(graph, c.batch_per_gpu / c.micro_batches, gpu, space.precision, update);
     } catch (const Error& e) {
+        std::string sentence = e.what() + sharded_hint(gpu, graph, c, space, update);
         update.micro_batches = 1;
-        const int parts = fewest_micro_batches(gpu, graph, c.batch_per_gpu, precision, update);
-        if (parts == 1) throw;
-        throw Error(fmt::format("{}; {} micro-batches fit: --micro-batches 0 takes the fewest",
-                                e.what(), parts));
+        const int parts =
+            fewest_micro_batches(gpu, graph, c.batch_per_gpu, space.precision, update);
+        if (parts > 1)
+            sentence +=
+                fmt::format("; {} micro-batches fit: --micro-batches 0 takes the fewest", parts);
+        throw Error(sentence);
     }
 }
 
@@ -96,7 +110,7 @@ sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configu
     if (c.batch_per_gpu % parts != 0)
         throw Error(fmt::format("a batch of {} has no {} micro-batches of one size",
                                 c.batch_per_gpu, parts));
-    expect_micro_batch_fits(gpu, graph, c, space.precision, update);
+    expect_micro_batch_fits(gpu, graph, c, space, update);
     const auto roofline = [&](int batch, UpdateCost cost) {
         return step_work(graph,
                          sim::TimedGraph(graph, gpu, space.precision, space.kernels_on(gpu), cost),

@@ -113,6 +113,28 @@ TEST(Search, CountsAShardOfTheStateWhereRanksShareIt) {
     EXPECT_EQ(tight[2].step, step.step);
 }
 
+TEST(Search, NamesShardedWhereItFitsAlone) {
+    const Job job{.examples = 64, .epochs = 1, .global_batch = 64};
+    SearchSpace s = space({1, 4});
+    s.update = gx::AdamW::update_cost;
+    auto shared = s.update;
+    shared.shards = 4;
+    const gx::Bytes room = gx::sim::memory_need(small, 16, s.precision, shared).total();
+    for (auto& cluster : s.clusters) cluster.machine.gpu.memory = room;
+    std::vector<Candidate> all = search(job, small, s);
+    EXPECT_EQ(all[0].infeasible.find("--sharded"), std::string::npos) << "one GPU";
+    EXPECT_TRUE(holds(all[2].infeasible, "does not fit",
+                      "; with --sharded this batch fits, as a GPU keeps 1/4 of the optimizer's "
+                      "state"));
+    for (auto& cluster : s.clusters) cluster.machine.gpu.memory.count -= 1;
+    EXPECT_EQ(search(job, small, s)[2].infeasible.find("--sharded"), std::string::npos);
+    for (auto& cluster : s.clusters) cluster.machine.gpu.memory = room;
+    s.reducers.push_back(
+        reducer_choice<gx::Sharded<gx::Ring<gx::fp32>>>("fp32", gx::sim::Algorithm::ring));
+    EXPECT_EQ(search(job, small, s)[3].infeasible.find("--sharded"), std::string::npos)
+        << "it is considered already";
+}
+
 // ---- Infeasible candidates, and the rest is still timed ---------------------------
 TEST(Search, SaysWhyACandidateCannotRun) {
     const auto all =
