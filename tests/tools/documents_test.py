@@ -59,6 +59,21 @@ for name, options in known.items():
     expect(not unknown, f"./gx {name} has no options {sorted(unknown)}")
 
 with tempfile.TemporaryDirectory() as folder:
+    out = pathlib.Path(folder) / "plan.json"
+    subprocess.run([plan, "--json", out, "--model", "BERT-base", "--machine", "p3.2xlarge",
+                    "--sequence-length", "64", "--examples", "9999", "--epochs", "3",
+                    "--batch-per-gpu", "4", "--budget-dollars", "70", "--deadline-hours", "40.5"],
+                   check=True, stdout=subprocess.DEVNULL)
+    job = json.loads(out.read_text())
+    for part in ("inputs", "offers"):
+        expect(job.pop(part), f"the plan's JSON has no {part}")
+    expect(job == {"model": "BERT-base", "sequence_length": 64, "examples": 9999, "epochs": 3,
+                   "batch_per_gpu": 4, "micro_batches": 1, "precision": "mixed",
+                   "optimizer": "sgd", "kernels": "auto", "budget_dollars": 70,
+                   "deadline_hours": 40.5, "stack": "pytorch-ddp"},
+           f"the plan's JSON describes another job: {job}")
+
+with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "score.json"
     subprocess.run([predict, "--score", cases, "--json", out], check=True,
                    stdout=subprocess.DEVNULL)

@@ -584,6 +584,29 @@ nlohmann::ordered_json json_of(const Candidate& o) {
     return j;
 }
 
+/// The job and what all candidates share, beside the candidates.
+nlohmann::ordered_json json_of(const tools::plan::Job& job, const Asked& a,
+                               const std::string& stack) {
+    nlohmann::ordered_json j{{"model", job.model}};
+    if (job.sequence_length > 0) j["sequence_length"] = job.sequence_length;
+    j["examples"] = job.examples;
+    j["epochs"] = job.epochs;
+    if (job.global_batch > 0) j["global_batch"] = job.global_batch;
+    if (job.batch_per_gpu > 0) j["batch_per_gpu"] = job.batch_per_gpu;
+    for (const tools::plan::JobPhase& p : job.phases)
+        j["phases"].push_back({{"first_epoch", p.first_epoch},
+                               {"batch_per_gpu", p.batch_per_gpu},
+                               {"image_side", p.image_side}});
+    j["micro_batches"] = a.micro_batches;
+    j["precision"] = a.precision;
+    j["optimizer"] = a.optimizer;
+    j["kernels"] = a.kernels;
+    if (job.budget) j["budget_dollars"] = job.budget->count;
+    if (job.deadline) j["deadline_hours"] = a.deadline_hours;
+    j["stack"] = stack;
+    return j;
+}
+
 int print_machine(const std::string& name) {
     fmt::print("{}\n", sim::to_json(sim::find_or_read_machine(name)));
     return 0;
@@ -621,12 +644,11 @@ int plan(const Asked& a) {
             rests_on.push_back({{"of", i.of}, {"measured", i.measured}, {"text", i.text}});
             if (!i.doubt.empty()) rests_on.back()["doubt"] = i.doubt;
         }
-        write_file(a.json, nlohmann::ordered_json{{"model", job.model},
-                                                  {"stack", space.stack.name},
-                                                  {"inputs", rests_on},
-                                                  {"offers", all}}
-                                   .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
-                               "\n");
+        nlohmann::ordered_json whole = json_of(job, a, space.stack.name);
+        whole["inputs"] = std::move(rests_on);
+        whole["offers"] = std::move(all);
+        write_file(a.json,
+                   whole.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     }
     print(candidates, job, a, assumed, price_dates(space));
     const int status = std::ranges::any_of(candidates, &Candidate::on_front) ? 0 : 1;
