@@ -410,7 +410,10 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
             std::move(options), std::vector<coordination::Descriptor>{}, std::move(listener));
     } else {
         try {
-            session_ = std::make_unique<Session>(std::move(options), connect_any(addresses, limit));
+            // Before rank 0 has waited as long: it knows no reason, and the launcher ends both.
+            const Duration sooner = limit - std::min<Duration>(limit / 5, std::chrono::seconds(1));
+            session_ =
+                std::make_unique<Session>(std::move(options), connect_any(addresses, sooner));
         } catch (const Error& e) {
             throw Error("rank " + std::to_string(rank_) + " on host " +
                         hosts_[static_cast<std::size_t>(rank_)] +
