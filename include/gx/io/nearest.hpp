@@ -29,7 +29,7 @@ namespace gx {
 /// "known are batch, epochs", or "none is known here".
 [[nodiscard]] GX_DECL std::string known_names(std::span<const std::string_view> known);
 
-/// "unknown option 'bacth': did you mean 'batch'?", or the list of known names if none is suggested.
+/// "unknown option 'bacth': did you mean 'batch'?", or the list of known names where none is near.
 [[nodiscard]] GX_DECL std::string unknown_name(std::string_view what, std::string_view typed,
                                                std::span<const std::string_view> known);
 

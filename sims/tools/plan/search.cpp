@@ -73,7 +73,7 @@ int fewest_micro_batches(const sim::GpuSpec& gpu, const Graph& graph, int batch,
     return 1;
 }
 
-/// "; with --sharded this batch fits ..." if the batch of `c` fits where its ranks share the optimizer's state.
+/// "; with --sharded this batch fits ..." if it does where ranks share the optimizer's state.
 std::string sharded_hint(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
                          const SearchSpace& space, UpdateCost update) {
     if (c.gpus < 2 || std::ranges::any_of(space.reducers, &ReducerChoice::in_parts)) return {};
