@@ -100,7 +100,11 @@ TEST(MachineFile, NamesTheFileAndWhatIsWrongInIt) {
               xml.path() + ": line 4: not XML: a second element follows the first");
     EXPECT_EQ(refusal("nowhere/ours.json"),
               "file 'nowhere/ours.json' cannot be read. Name a file that exists and is readable.");
-    EXPECT_EQ(refusal("p3.16xlage"), "unknown machine 'p3.16xlage': did you mean 'p3.16xlarge'?");
+    EXPECT_EQ(refusal("p3.16xlage"),
+              "unknown machine 'p3.16xlage': did you mean 'p3.16xlarge'? (known are p2.xlarge, "
+              "p2.8xlarge, p2.16xlarge, p3.2xlarge, p3.8xlarge, p3.16xlarge, p3dn.24xlarge, "
+              "p4d.24xlarge, p5.48xlarge, DGX-1P, DGX-1V, DGX-2, DGX-A100, DGX-H100, MN-1-FDR, "
+              "MN-1-10GbE, workstation)");
     const Written other("i.txt", "{}");
     EXPECT_EQ(refusal(other.path()),
               "unknown machine '" + other.path() +
