@@ -271,7 +271,6 @@ private:
         }
     }
 
-    /// Runs one world. `carries(rank)`: what the survival keeps of that rank.
     /// Of a run that is over for this process: it may not be for another.
     template <class W>
     GX_COLD static void compare_terms(W& world, const Run& run) {
@@ -279,6 +278,7 @@ private:
             world.run(
                 [&](auto& rank) { rank.compare(detail::trainer::terms_of(run, rank.ranks())); });
     }
+    /// Runs one world. `carries(rank)`: what the survival keeps of that rank.
     template <class W>
     void run_in(W& world, Run& run, RunRecord& record, auto carries) const {
         TraceSink sink{.recording = false};

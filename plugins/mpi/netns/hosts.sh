@@ -71,7 +71,7 @@ esac
 
 export PATH=$PATH:/usr/sbin:/sbin
 ((EUID == 0)) || lacks "network namespaces and limited links need root; run it with sudo"
-for tool in ip tc unshare nsenter; do
+for tool in ip tc unshare setpriv nsenter; do
     command -v "$tool" >/dev/null || lacks "there is no $tool; install iproute2 and util-linux"
 done
 [[ -z $mpi ]] || command -v "$launcher" >/dev/null || lacks "there is no $launcher"
@@ -85,9 +85,9 @@ if [[ -z ${GX_NETNS:-} ]]; then
     GX_NETNS=1 setpriv --pdeathsig KILL unshare --net --mount --pid --fork --kill-child \
         --mount-proc --propagation private "$here/hosts.sh" "${given[@]}" <&0 &
     inner=$!
-    trap 'kill -KILL "$inner"; exit 143' TERM
-    trap 'kill -KILL "$inner"; exit 130' INT
-    trap 'kill -KILL "$inner"; exit 129' HUP
+    trap 'kill -KILL "$inner"; wait "$inner" || true; exit 143' TERM
+    trap 'kill -KILL "$inner"; wait "$inner" || true; exit 130' INT
+    trap 'kill -KILL "$inner"; wait "$inner" || true; exit 129' HUP
     status=0
     wait "$inner" || status=$?
     exit "$status"

@@ -23,7 +23,15 @@ inline void wait_for_rank_1(auto& rank) {
 }
 
 /// Rank 1 exits with 3, "in" a run or "behind" it; "never": all return. No world is destroyed.
+/// "first": it exits, and the others destroy two worlds.
 inline std::string exits(const std::string& when) {
+    if (when == "first") {
+        mpi::World<> one, two;
+        two.run([](auto&) {});
+        if (one.first_local_rank() == 1) std::exit(3);
+        return "returned";
+    }
+    mpi::World<> other;
     auto* const world = new mpi::World<>();
     const bool exits = world->first_local_rank() == 1 && when != "never";
     world->run([&](auto& rank) {

@@ -94,8 +94,10 @@ public:
     /// Errors: gx::Error inside of its own run(), after a rank of this job has failed, and where a
     ///         rank does not come; else as ProcessRun has them.
     GX_DECL void run(FunctionRef<void(JobRun&)> rank);
-    /// The process exits: as the destructor, or, within a run, without waiting for others.
-    GX_DECL void leave_at_exit();
+    /// Whether it is in its run(), or that has failed.
+    [[nodiscard]] bool runs() const { return !session_; }
+    /// Ends the session with all ranks: the destructor, or before it the exit of the process.
+    GX_DECL void leave();
 
 private:
     GX_DECL void find_nodes();
@@ -105,9 +107,6 @@ private:
     GX_DECL bool agree(coordination::Session& session, const char* mine,
                        std::chrono::nanoseconds limit);
     GX_DECL void leave_open();
-    /// Ends the session with all ranks.
-    GX_DECL void leave();
-
     /// Known to the exit of the process.
     class Living {
     public:
@@ -120,7 +119,6 @@ private:
         Job* job_;
     };
 
-    Living living_{this};
     JobOptions options_;
     std::optional<MeetingGuard> meeting_{"before the first run"};  ///< until the ranks have met
     Threading threading_{};
@@ -137,6 +135,7 @@ private:
     bool crowded_ = false;    ///< more ranks than cores that they share
     std::unique_ptr<coordination::NodeMemory> shared_{};  ///< nullptr: there is none
     std::unique_ptr<coordination::Session> session_{};    ///< of the next run
+    std::optional<Living> living_{};                      ///< once it is made
 };
 
 }  // namespace gx::mpi

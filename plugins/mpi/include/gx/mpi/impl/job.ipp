@@ -14,7 +14,7 @@
 #include <optional>   // a listener
 #include <random>     // run ids
 #include <sstream>    // addresses
-#include <thread>     // a pause
+#include <thread>     // a pause, jobs that end side by side
 #include <utility>    // move
 
 #include <gx/coordination/process_cores.hpp>  // affinity_mask
@@ -62,11 +62,12 @@ struct LastMeeting {
     /// Returns what `meet` does, a gather() of the session. Where that is false or throws, some
     /// ranks have not come: the session ends too, and stays until the process does.
     bool hold(FunctionRef<bool(Session&)> meet) {
-        auto guard = std::make_unique<Guard>(*session, patience);
-        guard->returned();
-        session->on_change([&] { guard->hear(); });
+        std::unique_ptr<Guard> guard;
         bool all = false;
         try {
+            guard = std::make_unique<Guard>(*session, patience);
+            guard->returned();
+            session->on_change([&] { guard->hear(); });
             all = meet(*session);
         } catch (const std::exception& e) {
             const auto reason = session->cause().reason;
@@ -101,10 +102,18 @@ public:
     }
     /// Of several the one of the least id: jobs of several threads may end in any order.
     void keep(LastMeeting& meeting) {
-        const std::lock_guard lock(mutex_);
-        if (last_ && last_->id < meeting.id) return meeting.end();
-        if (last_) last_->end();
-        last_ = std::move(meeting);
+        std::optional<LastMeeting>
+            over;  // ends without the lock: other ranks' may end others first
+        {
+            const std::lock_guard lock(mutex_);
+            if (last_ && last_->id < meeting.id) {
+                over = std::move(meeting);
+            } else {
+                over = std::exchange(last_, std::nullopt);
+                last_ = std::move(meeting);
+            }
+        }
+        if (over) over->end();
     }
     /// At the exit of the process. Returns whether all ranks are there.
     [[nodiscard]] bool end_all() {
@@ -113,18 +122,28 @@ public:
             const std::lock_guard lock(mutex_);
             living = living_;
         }
-        for (Job* const job : living) job->leave_at_exit();
-        const std::lock_guard lock(mutex_);
-        if (!last_) return false;
+        // Within a run this rank is lost to the others, whatever other jobs it has. Else jobs end
+        // side by side: those of other ranks may end in any order.
+        std::vector<std::thread> leaving;
+        if (std::ranges::any_of(living, &Job::runs)) leave_library_open();
+        else
+            for (Job* const job : living) leaving.emplace_back([job] { job->leave(); });
+        for (std::thread& one : leaving) one.join();
+        std::optional<LastMeeting> last;
+        {
+            const std::lock_guard lock(mutex_);
+            last = std::exchange(last_, std::nullopt);
+        }
+        if (!last) return false;
         if (library::left_open) {
-            (void)last_->session.release();  // its end is that of the process: this rank is lost
+            (void)last->session.release();  // its end is that of the process: this rank is lost
             return false;
         }
-        const bool all = last_->hold([&](Session& session) {
+        const bool all = last->hold([&](Session& session) {
             (void)session.gather(exits, Duration::max());
             return true;
         });
-        if (all) last_->end();
+        if (all) last->end();
         else leave_library_open();
         return all;
     }
@@ -329,6 +348,7 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
         for (const std::string& note : i.notes) line += "; " + note;
         std::fputs((line + "\n").c_str(), stderr);
     }
+    living_.emplace(this);
 }
 
 // The node of a rank is the lowest rank that shares memory with it, as MPI sees it.
@@ -492,11 +512,6 @@ GX_DECL bool Job::agree(coordination::Session& session, const char* mine,
     const auto r = static_cast<std::size_t>(other - all.begin());
     throw Error("rank " + std::to_string(r) + " on host " + hosts_[r] +
                 " left before run(): look at its own error. Every rank calls run() equally often");
-}
-
-GX_DECL void Job::leave_at_exit() {
-    if (session_) leave();
-    else leave_open();
 }
 
 GX_DECL Job::Living::Living(Job* job) : job_(job) {

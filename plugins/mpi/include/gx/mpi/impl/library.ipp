@@ -1,10 +1,11 @@
 // MPI's life in this process: the bodies.
 #pragma once
 
-#include <array>     // launchers
-#include <atomic>    // who initialises
-#include <cstdlib>   // atexit, getenv, strtol
-#include <optional>  // a limit
+#include <algorithm>  // max
+#include <array>      // launchers
+#include <atomic>     // who initialises
+#include <cstdlib>    // atexit, getenv, strtol
+#include <optional>   // a limit
 
 #include <gx/core/error.hpp>   // Error
 #include <gx/mpi/guard.hpp>    // CallLimit
@@ -119,7 +120,7 @@ GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
             expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
                    "MPI_Comm_set_errhandler");
         });
-        d::limit_at_the_end = limit;
+        d::limit_at_the_end = std::max<std::chrono::nanoseconds>(limit, std::chrono::minutes(1));
         (void)std::atexit(d::finalize);
         d::initialized_here = true;
         if (level == MPI_THREAD_FUNNELED) d::funneled = &d::thread();
