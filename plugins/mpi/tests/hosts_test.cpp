@@ -99,7 +99,7 @@ TEST(MpiHostsScript, ReturnsItsProgramsStatus) {
     EXPECT_EQ(end.status, 5) << end.output;
     EXPECT_TRUE(holds(end.output, "host0\n", "10.77.0.1/24")) << end.output;
 }
-/// Its program, which would take a minute, ends with it.
+/// Not behind its program, which takes a minute.
 TEST(MpiHostsScript, EndsByASignal) {
     const SharedFolder folder;
     const std::string started = (folder / "started").string(),

@@ -539,7 +539,9 @@ TEST(Faults, EffectsNameWhatIsHitHowMuchAndWhen) {
         {NanInPayload{0, -1, 5_us},
          "Fault (NaN): a gradient from rank 0 to any rank ends with a NaN, the first from 5 us "
          "on."},
-        {TornCheckpoint{3, 0.5}, "Fault (torn checkpoint): checkpoint 3 keeps 50 % of its bytes."}};
+        {TornCheckpoint{3, 0.5},
+         "Fault (torn checkpoint): checkpoint 3 keeps 50 % of its bytes, where the program tears "
+         "it."}};
     for (const auto& [fault, sentence] : cases) EXPECT_EQ(effect_of(fault), sentence);
 }
 TEST(Faults, AreNotesOfTheWorldUpToEight) {

@@ -110,7 +110,7 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                 points, escaped(series[i].name));
         if (!series[i].dots) continue;
         for (const auto& [x, y] : series[i].points)
-            if (std::isfinite(x) && std::isfinite(y))
+            if (is_shown(x, y))
                 svg += fmt::format(
                     "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}: {:.4g} "
                     "at {:.4g}</title></circle>\n",

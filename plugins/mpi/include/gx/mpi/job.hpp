@@ -104,8 +104,8 @@ private:
     /// Errors: gx::Error where a rank has not come within `limit`.
     GX_DECL void meet(std::chrono::nanoseconds limit);
     GX_DECL void share_cores();
-    GX_DECL bool agree(coordination::Session& session, const char* mine,
-                       std::chrono::nanoseconds limit);
+    /// Errors: gx::Error where a rank leaves instead, or does not come within `limit`.
+    GX_DECL void agree_to_run(coordination::Session& session, std::chrono::nanoseconds limit);
     GX_DECL void leave_open();
     /// Known to the exit of the process.
     class Living {

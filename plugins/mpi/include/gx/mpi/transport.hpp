@@ -108,7 +108,7 @@ private:
     [[nodiscard]] std::optional<std::size_t> test(std::span<const Request> requests);
     /// Errors: gx::Error for what MPI reports, unless the session comes to have a cause.
     void expect_or_stop(int code, const char* call);
-    void expect_tested(int code, const Posted* posted, const MPI_Status& status);
+    void expect_tested(int code, const char* call, const Posted* posted, const MPI_Status& status);
     void expect_same_bucket(const Posted& posted, const MPI_Status& status);
     void expect_length(const Posted& posted, const MPI_Status& status);
     [[noreturn]] void refuse_length(const Posted& posted, const std::string& got);

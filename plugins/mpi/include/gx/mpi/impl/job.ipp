@@ -31,8 +31,10 @@ namespace detail::job {
 using coordination::Duration;
 using coordination::Session;
 
-/// What a rank is about to do, between runs.
-inline constexpr const char *runs = "run", *leaves = "leave", *exits = "exit";
+/// What a rank is about to do, between runs: to run; to leave, and to meet the others again at its
+/// exit; to leave for good, as one does where the program itself ends MPI; to exit.
+inline constexpr const char *runs = "run", *leaves = "leave", *leaves_for_good = "leave for good",
+                            *exits = "exit";
 
 /// Tests before the first pause. With a core for each rank: some microseconds, as a message of
 /// 64 KiB takes. Else a few, since some MPIs yield in a test themselves.
@@ -501,14 +503,12 @@ GX_DECL WorldInfo Job::info() const {
     return info;
 }
 
-/// Whether all ranks do `mine`, one of detail::job::runs and leaves; waits for all of them.
-GX_DECL bool Job::agree(coordination::Session& session, const char* mine,
-                        std::chrono::nanoseconds limit) {
-    const auto all = session.gather(mine, limit);
+/// Waits until all ranks call run().
+GX_DECL void Job::agree_to_run(coordination::Session& session, std::chrono::nanoseconds limit) {
+    const auto all = session.gather(detail::job::runs, limit);
     const auto other =
-        std::ranges::find_if(all, [&](const std::string& one) { return one != mine; });
-    if (other == all.end()) return true;
-    if (std::string(mine) == detail::job::leaves) return false;
+        std::ranges::find_if(all, [](const std::string& one) { return one != detail::job::runs; });
+    if (other == all.end()) return;
     const auto r = static_cast<std::size_t>(other - all.begin());
     throw Error("rank " + std::to_string(r) + " on host " + hosts_[r] +
                 " left before run(): look at its own error. Every rank calls run() equally often");
@@ -533,11 +533,15 @@ GX_DECL void Job::leave() {
     if (!session_) return;
     LastMeeting meeting{std::move(session_), meeting_id_, rank_, options_.deadline,
                         options_.patience};
+    bool meets = finalizes_library() && spans_all_;  // at the exit
     const bool ended = meeting.hold([&](coordination::Session& session) {
-        return agree(session, detail::job::leaves, coordination::Duration::max());
+        namespace d = detail::job;
+        const auto all = session.gather(meets ? d::leaves : d::leaves_for_good);
+        meets = std::ranges::count(all, d::leaves) == ranks();
+        return std::ranges::count(all, d::runs) == 0;
     });
     if (!ended) leave_open();
-    else if (finalizes_library() && spans_all_) detail::job::ends().keep(meeting);
+    else if (meets) detail::job::ends().keep(meeting);
     else meeting.end();
 }
 GX_DECL Job::~Job() { leave(); }
@@ -571,7 +575,7 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         JobRun run{{.session = *session}, Transport(messages)};
         try {
             session->working_on({"waiting for each rank's run()"});
-            (void)agree(*session, detail::job::runs, options_.join_deadline);
+            agree_to_run(*session, options_.join_deadline);
             rank(run);
         } catch (...) {
             run.fail();

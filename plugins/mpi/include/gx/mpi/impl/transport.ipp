@@ -254,7 +254,7 @@ GX_DECL std::optional<std::size_t> Messages::test(std::span<const Request> reque
         if (!found && code == MPI_SUCCESS) continue;
         Posted* const mine = found ? &at(some[static_cast<std::size_t>(index)]) : nullptr;
         if (mine != nullptr) mine->request = handles[static_cast<std::size_t>(index)];
-        expect_tested(code, mine, status);
+        expect_tested(code, "MPI_Testany", mine, status);
         if (stopped_) return std::nullopt;
         if (done == 0 || mine == nullptr) continue;
         if (mine->receiving) {
@@ -274,7 +274,8 @@ GX_DECL void Messages::expect_or_stop(int code, const char* call) {
     if (!stopped_) expect(code, call);
 }
 
-GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_Status& status) {
+GX_DECL void Messages::expect_tested(int code, const char* call, const Posted* posted,
+                                     const MPI_Status& status) {
     if (code == MPI_SUCCESS) return;
     int kind = MPI_SUCCESS;
     (void)MPI_Error_class(code, &kind);
@@ -282,12 +283,12 @@ GX_DECL void Messages::expect_tested(int code, const Posted* posted, const MPI_S
         if (status.MPI_SOURCE == posted->peer) expect_same_bucket(*posted, status);
         refuse_length(*posted, "a longer one");
     }
-    if (kind == MPI_ERR_TRUNCATE && posted == nullptr)
+    if (kind == MPI_ERR_TRUNCATE && std::string_view(call) == "MPI_Iallreduce")
         throw Error("rank " + std::to_string(rank()) + ", in " +
                     coordination::describe(operation()) +
                     ": MPI_Iallreduce met a bucket of another length. All ranks must reduce the "
                     "same buckets in one order; gx's own reducers, such as Ring, name both ranks");
-    expect_or_stop(code, posted != nullptr ? "MPI_Testany" : "MPI_Iallreduce");
+    expect_or_stop(code, call);
 }
 
 GX_DECL void Messages::expect_same_bucket(const Posted& posted, const MPI_Status& status) {
@@ -379,7 +380,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
                                        static_cast<int>(some), type, sum, collectives_, &request);
                 if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
             });
-            expect_tested(code, nullptr, {});
+            expect_tested(code, "MPI_Iallreduce", nullptr, {});
             if (stopped_) continue;
             if (done != 0) break;
             const Moment after = std::chrono::steady_clock::now();

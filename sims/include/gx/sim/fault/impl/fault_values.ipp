@@ -131,7 +131,8 @@ struct Effect {
                " on";
     }
     std::string operator()(const TornCheckpoint& f) const {
-        return fmt::format("checkpoint {} keeps {} of its bytes", f.write, share(f.share));
+        return fmt::format("checkpoint {} keeps {} of its bytes, where the program tears it",
+                           f.write, share(f.share));
     }
 };
 
