@@ -102,10 +102,10 @@ public:
         const std::lock_guard lock(mutex_);
         std::erase(living_, job);
     }
-    /// Of several the one of the least id: jobs of several threads may end in any order.
+    /// Of several the one of the least id: jobs of several threads may end in any order. The others
+    /// end without the lock, as other ranks may end them in another one.
     void keep(LastMeeting& meeting) {
-        std::optional<LastMeeting>
-            over;  // ends without the lock: other ranks' may end others first
+        std::optional<LastMeeting> over;
         {
             const std::lock_guard lock(mutex_);
             if (last_ && last_->id < meeting.id) {
