@@ -10,7 +10,13 @@
 
 namespace gx::tools::plan {
 
+std::string parameters_text(std::int64_t parameters) {
+    if (parameters < 1'000'000) return fmt::format("{} parameters", parameters);
+    return fmt::format("{:.4g} million parameters", static_cast<double>(parameters) * 1e-6);
+}
+
 std::string Job::network() const {
+    if (parameters > 0) return "A network of " + parameters_text(parameters);
     if (sequence_length == 0) return model;
     return fmt::format("{} on sequences of {} tokens", model, sequence_length);
 }

@@ -20,8 +20,9 @@ struct JobPhase {
 /// What is to be trained, and what it may cost.
 struct Job {
     std::string model{};
-    int sequence_length = 0;    ///< tokens of an example; 0: examples are images
-    std::int64_t examples = 0;  ///< in the data set
+    std::int64_t parameters = 0;  ///< of a network of the user's own; 0: of a known one
+    int sequence_length = 0;      ///< tokens of an example; 0: examples are images
+    std::int64_t examples = 0;    ///< in the data set
     int epochs = 0;
     int global_batch = 0;             ///< examples a step on all GPUs; 0: `batch_per_gpu` on each
     int batch_per_gpu = 0;            ///< 0: `global_batch` shared
@@ -73,6 +74,9 @@ struct Candidate {
 
     [[nodiscard]] double exposed_pct() const;
 };
+
+/// "999 parameters" or "25.56 million parameters".
+[[nodiscard]] std::string parameters_text(std::int64_t parameters);
 
 /// "90 s", "27.3 min" or "2.83 h".
 [[nodiscard]] std::string hours(Nanoseconds t);

@@ -9,6 +9,7 @@
 #include <gx/model/cost.hpp>                  // total_cost
 #include <gx/sim/catalog/find_gpu.hpp>        // known_gpus, names_gpu
 #include <gx/sim/timing/all_reduce_time.hpp>  // all_reduce_time
+#include <tools/plan/candidate.hpp>           // parameters_text
 
 namespace gx::tools::plan {
 
@@ -16,8 +17,10 @@ std::string StepInput::option() const {
     return step_s > 0 ? "--step-seconds" : images_s > 0 ? "--images-per-second" : "--trace";
 }
 
-MeasuredWork read_step(const StepInput& step, const Graph& graph,
-                       const std::vector<sim::ClusterSpec>& clusters) {
+namespace {
+
+/// Checks what no step can do without: its examples, and one kind of GPU.
+void expect_of_one_gpu(const StepInput& step, const std::vector<sim::ClusterSpec>& clusters) {
     if (step.batch == 0)
         throw Error(step.option() + ": give the examples of that step with --step-batch");
     const sim::MachineSpec& first = clusters.front().machine;
@@ -28,20 +31,57 @@ MeasuredWork read_step(const StepInput& step, const Graph& graph,
                             "where '{}' has {}: name machines with that GPU, by --machine",
                             step.option(), first.name.view(), first.gpu.name.view(),
                             c.machine.name.view(), c.machine.gpu.name.view()));
-    if (step.step_s > 0) return measured_whole(step.step_s, step.batch);
-    if (step.images_s > 0) return measured_whole(step.batch / step.images_s, step.batch);
-    const predict::MeasuredStep trace = predict::read_trace(step.trace, step.trace_file);
-    if (trace.elements() != graph.parameter_elements())
-        throw Error(fmt::format(
-            "{}: {} gradients of {} elements, where {} has {} parameters: trace a step of that "
-            "network, or name the traced one with --model",
-            step.trace_file, trace.gradients.size(), trace.elements(), graph.name.view(),
-            graph.parameter_elements()));
+}
+
+MeasuredWork whole_of(const StepInput& step) {
+    return measured_whole(step.step_s > 0 ? step.step_s : step.batch / step.images_s, step.batch);
+}
+
+MeasuredWork parts_of(const predict::MeasuredStep& trace, const StepInput& step) {
     if (!trace.gpu)
         throw Error(step.trace_file +
                     ": no kernels in it, so that its times are a CPU's: profile on the GPU that is "
                     "planned for, with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]");
     return measured_parts(trace, step.batch, step.trace_file);
+}
+
+}  // namespace
+
+MeasuredWork read_step(const StepInput& step, const Graph& graph,
+                       const std::vector<sim::ClusterSpec>& clusters) {
+    expect_of_one_gpu(step, clusters);
+    if (step.trace_file.empty()) return whole_of(step);
+    const predict::MeasuredStep trace = predict::read_trace(step.trace, step.trace_file);
+    if (trace.elements() != graph.parameter_elements())
+        throw Error(fmt::format(
+            "{}: {} gradients of {} elements, where {} has {} parameters: trace a step of that "
+            "network, name the traced one with --model, or plan for it as --model own",
+            step.trace_file, trace.gradients.size(), trace.elements(), graph.name.view(),
+            graph.parameter_elements()));
+    return parts_of(trace, step);
+}
+
+MeasuredWork read_own_step(const StepInput& step, std::int64_t parameters,
+                           const std::vector<sim::ClusterSpec>& clusters,
+                           const UpdateCost& update) {
+    if (!step.given())
+        throw Error(
+            "--model own: a network of yours is known by a step of it on one GPU: give --trace, or "
+            "--parameters with --step-seconds or --images-per-second");
+    expect_of_one_gpu(step, clusters);
+    if (step.trace_file.empty()) {
+        if (parameters == 0)
+            throw Error(step.option() +
+                        ": give the parameters of the network as well, with --parameters");
+        return with_parts(whole_of(step), parameters, clusters.front().machine.gpu, update,
+                          step.option());
+    }
+    const predict::MeasuredStep trace = predict::read_trace(step.trace, step.trace_file);
+    if (parameters != 0 && parameters != trace.elements())
+        throw Error(fmt::format(
+            "--parameters {}: {} has {} gradients of {} elements: leave --parameters out",
+            parameters, step.trace_file, trace.gradients.size(), trace.elements()));
+    return parts_of(trace, step);
 }
 
 namespace {
@@ -91,6 +131,22 @@ Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds rooflin
             fmt::format("; when {} gradients are ready as traced, in place of the graph's order",
                         m.step.ready.size());
     return {"computation", true, text, doubt_of(step, m, roofline)};
+}
+
+Input input_of_own(const StepInput& step, const MeasuredWork& m) {
+    const bool traced = !step.trace_file.empty();
+    std::string text = fmt::format(
+        "{}{} has {:.1f} ms for a pass over {} on one GPU; other batches in proportion",
+        step.option(), traced ? " " + step.trace_file : "", 1e3 * seconds(m.step.total()), m.batch);
+    if (traced) text += fmt::format("; {} gradients are ready as traced", m.step.ready.size());
+    else
+        text += fmt::format(
+            "; of it the update of {} is modelled as {:.1f} ms, forward is "
+            "taken for a third of the rest, and gradients for ready evenly in backward (--trace "
+            "measures that)",
+            parameters_text(m.step.elements), 1e3 * seconds(m.step.update));
+    text += fmt::format("; passes over more than {} are taken not to fit", m.batch);
+    return {"computation", true, text, {}};
 }
 
 Input input_of(const sim::NcclTests& tests, const std::string& file,

@@ -1,10 +1,12 @@
 // Inputs of a plan: what was measured, and which assumption it replaces.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <gx/core/device.hpp>           // UpdateCost
 #include <gx/model/graph.hpp>           // Graph
 #include <gx/sim/hardware/machine.hpp>  // ClusterSpec
 #include <gx/sim/io/nccl_tests.hpp>     // NcclTests
@@ -37,6 +39,14 @@ struct StepInput {
 [[nodiscard]] MeasuredWork read_step(const StepInput& step, const Graph& graph,
                                      const std::vector<sim::ClusterSpec>& clusters);
 
+/// The parts of a measured step of a network of the user's own: a trace's, else with_parts() of
+/// one with so many parameters.
+/// Errors: as read_step; gx::Error for a trace whose gradients have another number of elements than
+///         `parameters`, unless that is 0, and for no parameters where there is no trace.
+[[nodiscard]] MeasuredWork read_own_step(const StepInput& step, std::int64_t parameters,
+                                         const std::vector<sim::ClusterSpec>& clusters,
+                                         const UpdateCost& update);
+
 /// Checks that a measured step takes no less than its products at the peak of the GPU: forward and
 /// backward of cost.hpp, by Winograd's algorithm where the roofline has it, and at TF32 in fp32,
 /// which frameworks take unasked.
@@ -47,6 +57,9 @@ void expect_possible(const StepInput& step, const MeasuredWork& m, const Graph& 
 /// "measured 123.0 ms in place of the roofline's 98.1 ms ..." of the measured batch. Doubted where
 /// one is more than five times the other.
 [[nodiscard]] Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline);
+
+/// "measured 123.0 ms ...; other batches in proportion ..." of a network of the user's own.
+[[nodiscard]] Input input_of_own(const StepInput& step, const MeasuredWork& m);
 
 /// What nccl-tests measured, beside a simulated ring on the cluster that it was given to. Doubted
 /// where its GPU is not that of the machine.

@@ -55,7 +55,7 @@ struct Asked {
     std::vector<std::string> machines{"p2.xlarge",     "p2.8xlarge",   "p2.16xlarge",
                                       "p3.2xlarge",    "p3.8xlarge",   "p3.16xlarge",
                                       "p3dn.24xlarge", "p4d.24xlarge", "p5.48xlarge"};
-    std::int64_t examples = 0;
+    std::int64_t examples = 0, parameters = 0;
     int sequence_length = 0, epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64,
         lines = 12;
     std::vector<std::string> phases{}, nccl_tests{};
@@ -85,8 +85,12 @@ void read_inputs(CLI::App& app, Asked& a, CLI::Option* phase) {
 }
 
 void read_options(CLI::App& app, Asked& a) {
-    app.add_option("--model", a.model, "the network; a wrong name lists them")
+    app.add_option("--model", a.model,
+                   "the network; a wrong name lists them; own: one of yours, by a measured step")
         ->capture_default_str();
+    app.add_option("--parameters", a.parameters,
+                   "of a network of yours; not with --trace, which says them")
+        ->check(count_in(1, 10'000'000'000'000));
     app.add_option("--sequence-length", a.sequence_length,
                    "tokens of an example, of networks of sequences (default: the network's own)")
         ->check(count_in(1, 1'000'000'000));
@@ -224,6 +228,29 @@ GraphOptions graph_options(const Asked& a, const sim::KnownModel& model) {
     return options;
 }
 
+/// Whether the network is the user's own, known by a measured step alone.
+bool own(const Asked& a) { return a.model == "own"; }
+
+/// Errors: Error for an option that needs the graph of a known network, and the other way round.
+void expect_options_of_model(const Asked& a) {
+    if (!own(a) && a.parameters > 0)
+        throw Error(
+            fmt::format("--parameters: {} is known: leave this out, or plan for a network "
+                        "of yours as --model own",
+                        a.model));
+    if (!own(a)) return;
+    const auto refuse = [](bool given, const char* option, const char* why) {
+        if (given) throw Error(fmt::format("{}: --model own has no {}", option, why));
+    };
+    refuse(!a.phases.empty(), "--phase",
+           "image size: plan each phase by a step that was measured in it");
+    refuse(a.sequence_length > 0, "--sequence-length",
+           "length but that of the measured step: leave this out");
+    refuse(a.kernels != "auto", "--kernels", "roofline: leave this out");
+    if (a.examples == 0)
+        throw Error("--examples: --model own has no data set of its own: give its examples");
+}
+
 /// Errors: Error for a network of sequences, which has no default.
 std::int64_t examples_of(const Asked& a, const sim::KnownModel& model, const Graph& graph) {
     if (a.examples > 0) return a.examples;
@@ -236,15 +263,15 @@ std::int64_t examples_of(const Asked& a, const sim::KnownModel& model, const Gra
     return 1'281'167;
 }
 
-tools::plan::Job job_of(const Asked& a, const sim::KnownModel& model, const Graph& graph) {
-    tools::plan::Job job{.model = std::string(model.name),
-                         .sequence_length = is_sequence(graph.input) ? graph.input.height : 0,
-                         .examples = examples_of(a, model, graph),
-                         .epochs = a.epochs,
-                         .global_batch = a.global_batch,
-                         .batch_per_gpu = a.batch_per_gpu};
-    if (job.global_batch == 0 && job.batch_per_gpu == 0 && a.phases.empty())
-        job.global_batch = 2048;
+/// The job but for its network and examples.
+void set_job(tools::plan::Job& job, const Asked& a) {
+    job.epochs = a.epochs;
+    job.global_batch = a.global_batch;
+    job.batch_per_gpu = a.batch_per_gpu;
+    if (job.global_batch == 0 && job.batch_per_gpu == 0 && a.phases.empty()) {
+        if (own(a)) job.batch_per_gpu = a.step.batch;  // nothing else is known to fit
+        else job.global_batch = 2048;
+    }
     const int least = std::max(job.global_batch, job.batch_per_gpu);
     if (least > job.examples)
         throw Error(fmt::format(
@@ -253,7 +280,6 @@ tools::plan::Job job_of(const Asked& a, const sim::KnownModel& model, const Grap
             job.global_batch > 0 ? "--global-batch" : "--batch-per-gpu", least, job.examples));
     if (a.budget_dollars > 0) job.budget = Dollars{a.budget_dollars};
     if (a.deadline_hours > 0) job.deadline = nanoseconds(a.deadline_hours * 3600);
-    return job;
 }
 
 template <class E>
@@ -329,11 +355,18 @@ std::string kernels_text(const tools::plan::SearchSpace& space) {
     return text;
 }
 
+/// The measured step, with the text of its trace and its examples.
+tools::plan::StepInput step_of(const Asked& a) {
+    tools::plan::StepInput step = a.step;
+    if (!step.trace_file.empty()) step.trace = read_input("--trace", step.trace_file);
+    if (step.batch == 0) step.batch = a.batch_per_gpu;
+    return step;
+}
+
 /// The step that the space is timed with.
 void set_step(tools::plan::SearchSpace& space, const Asked& a, const Graph& graph, Inputs& inputs) {
-    tools::plan::StepInput step = a.step;
-    if (!step.given()) {
-        if (step.batch > 0)
+    if (!a.step.given()) {
+        if (a.step.batch > 0)
             throw Error(
                 "--step-batch: no step was measured; give --step-seconds, "
                 "--images-per-second or --trace");
@@ -342,8 +375,7 @@ void set_step(tools::plan::SearchSpace& space, const Asked& a, const Graph& grap
              "a roofline of data sheets, whose own error is in no interval" + kernels_text(space)});
         return;
     }
-    if (!step.trace_file.empty()) step.trace = read_input("--trace", step.trace_file);
-    if (step.batch == 0) step.batch = a.batch_per_gpu;
+    const tools::plan::StepInput step = step_of(a);
     space.measured = tools::plan::read_step(step, graph, space.clusters);
     const sim::GpuSpec& gpu = space.clusters.front().machine.gpu;
     tools::plan::expect_possible(step, *space.measured, graph, gpu, space.precision);
@@ -360,7 +392,7 @@ std::optional<sim::Framework> kernels_of(const Asked& a) {
     return sim::fused_kernels;
 }
 
-tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& inputs) {
+tools::plan::SearchSpace space_of(const Asked& a, Inputs& inputs) {
     tools::plan::SearchSpace space{
         .buckets = {Bytes{0}, Bytes{25'000'000}},
         .precision = a.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,
@@ -427,7 +459,6 @@ tools::plan::SearchSpace space_of(const Asked& a, const Graph& graph, Inputs& in
             fmt::format("--most-gpus {}: each of these machines has more; allow as many as "
                         "one has, or name a smaller --machine",
                         a.most_gpus));
-    set_step(space, a, graph, inputs);
     add_reducers<fp32>(space.reducers, "fp32", !a.synchronous);
     add_reducers<fp16>(space.reducers, "fp16", !a.synchronous);
     if (a.sharded) add_sharded(space.reducers);
@@ -588,6 +619,7 @@ nlohmann::ordered_json json_of(const Candidate& o) {
 nlohmann::ordered_json json_of(const tools::plan::Job& job, const Asked& a,
                                const std::string& stack) {
     nlohmann::ordered_json j{{"model", job.model}};
+    if (job.parameters > 0) j["parameters"] = job.parameters;
     if (job.sequence_length > 0) j["sequence_length"] = job.sequence_length;
     j["examples"] = job.examples;
     j["epochs"] = job.epochs;
@@ -612,26 +644,71 @@ int print_machine(const std::string& name) {
     return 0;
 }
 
-int plan(const Asked& a) {
-    const sim::KnownModel& model = sim::find_model(a.model);
-    expect_outputs({{"--json", a.json}, {"--html", a.html}});
-    const std::vector<tools::plan::JobPhase> phases = phases_of(a, model);
-    const Graph graph = model.make(graph_options(a, model));
-    tools::plan::Job job = job_of(a, model, graph);
-    job.phases = phases;
-    const bool shows = Progress::style_of(stderr) == Progress::Style::bar;
-    Inputs inputs;
-    const tools::plan::SearchSpace space = space_of(a, graph, inputs);
+/// A job, where it may run, what is assumed of that, and what was found.
+struct Planned {
+    tools::plan::Job job{};
+    tools::plan::SearchSpace space{};
+    Inputs inputs{};
+    std::vector<Candidate> candidates{};
+};
+
+void print_doubts(const Inputs& inputs) {
     for (const tools::plan::Input& i : inputs)
         if (!i.doubt.empty()) gx::print_error("gx_plan: warning: {}\n", printable(i.doubt));
+}
+
+/// Errors: Error that lists the known networks, and says how to plan for others.
+const sim::KnownModel& known_model(const std::string& name) {
+    try {
+        return sim::find_model(name);
+    } catch (const Error& e) {
+        throw Error(e.what() + std::string("; --model own plans for a network of yours"));
+    }
+}
+
+Planned plan_known(const Asked& a, const auto& progress) {
+    const sim::KnownModel& model = known_model(a.model);
+    const std::vector<tools::plan::JobPhase> phases = phases_of(a, model);
+    const Graph graph = model.make(graph_options(a, model));
+    Planned p;
+    p.job = {.model = std::string(model.name),
+             .sequence_length = is_sequence(graph.input) ? graph.input.height : 0,
+             .examples = examples_of(a, model, graph)};
+    set_job(p.job, a);
+    p.job.phases = phases;
+    p.space = space_of(a, p.inputs);
+    set_step(p.space, a, graph, p.inputs);
+    print_doubts(p.inputs);
+    const int channels = graph.input.channels;
+    const auto graph_at = [&](int side) { return model.make({.input = {channels, side, side}}); };
+    p.candidates = phases.empty() ? tools::plan::search(p.job, graph, p.space, progress)
+                                  : tools::plan::search_phases(p.job, graph_at, p.space, progress);
+    return p;
+}
+
+Planned plan_own(const Asked& a, const auto& progress) {
+    Planned p;
+    p.space = space_of(a, p.inputs);
+    const tools::plan::StepInput step = step_of(a);
+    const tools::plan::MeasuredWork measured =
+        tools::plan::read_own_step(step, a.parameters, p.space.clusters, p.space.update);
+    p.inputs.push_back(tools::plan::input_of_own(step, measured));
+    print_doubts(p.inputs);
+    p.job = {.model = a.model, .parameters = measured.step.elements, .examples = a.examples};
+    set_job(p.job, a);
+    p.candidates = tools::plan::search(p.job, tools::plan::Network(measured), p.space, progress);
+    return p;
+}
+
+int plan(const Asked& a) {
+    expect_options_of_model(a);
+    expect_outputs({{"--json", a.json}, {"--html", a.html}});
+    const bool shows = Progress::style_of(stderr) == Progress::Style::bar;
     const auto progress = [&](std::size_t done, std::size_t of) {
         if (shows) gx::print_error("\rsimulating {} of {} clusters\033[K", done, of);
     };
-    const int channels = graph.input.channels;
-    const auto graph_at = [&](int side) { return model.make({.input = {channels, side, side}}); };
-    std::vector<Candidate> candidates =
-        job.phases.empty() ? tools::plan::search(job, graph, space, progress)
-                           : tools::plan::search_phases(job, graph_at, space, progress);
+    auto [job, space, inputs, candidates] =
+        own(a) ? plan_own(a, progress) : plan_known(a, progress);
     if (shows) gx::print_error("\r\033[K");
     tools::plan::pareto_front(candidates, job);
     const std::vector<std::string> assumed = assumptions(space.stack, inputs);

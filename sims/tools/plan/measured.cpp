@@ -4,8 +4,9 @@
 
 #include <fmt/core.h>  // sentences
 
-#include <gx/core/contract.hpp>  // GX_EXPECT
-#include <gx/core/error.hpp>     // Error
+#include <gx/core/contract.hpp>               // GX_EXPECT
+#include <gx/core/error.hpp>                  // Error
+#include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
 
 namespace gx::tools::plan {
 
@@ -54,6 +55,35 @@ MeasuredWork measured_parts(const predict::MeasuredStep& trace, int batch,
         final -= g.elements;
         w.ready.push_back({after, final});
     }
+    return m;
+}
+
+Nanoseconds update_time(std::int64_t parameters, const sim::GpuSpec& gpu,
+                        const UpdateCost& update) {
+    const std::int64_t own = (parameters + update.shards - 1) / update.shards;
+    return sim::VectorKernels(gpu).time(Bytes{update.bytes_per_parameter * own});
+}
+
+MeasuredWork with_parts(const MeasuredWork& whole, std::int64_t parameters, const sim::GpuSpec& gpu,
+                        const UpdateCost& update, const std::string& option) {
+    MeasuredWork m = whole;
+    sim::StepWork& w = m.step;
+    const Nanoseconds total = whole.step.total(), took = update_time(parameters, gpu, update);
+    if (took >= total)
+        throw Error(fmt::format(
+            "{}: a step of {:.4g} ms, where {} takes {:.4g} ms for the update of {} parameters "
+            "alone: is it the step of that network, on one GPU?",
+            option, 1e3 * seconds(total), gpu.name.view(), 1e3 * seconds(took), parameters));
+    w.update = took;
+    w.forward = (total - took) / 3;
+    w.backward = total - took - w.forward;
+    w.elements = parameters;
+    w.ready.clear();
+    const std::int64_t parts = std::min<std::int64_t>(100, parameters);
+    for (std::int64_t part = 1; part <= parts; ++part)
+        w.ready.push_back({w.backward * part / parts, parameters - parameters / parts * part});
+    w.ready.back().watermark = 0;
+    m.parts = true;
     return m;
 }
 

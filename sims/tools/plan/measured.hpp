@@ -1,6 +1,11 @@
 // MeasuredWork: a step that was measured on one GPU, in place of the roofline's.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
+#include <gx/core/device.hpp>             // UpdateCost
+#include <gx/sim/hardware/gpu.hpp>        // GpuSpec
 #include <gx/sim/timing/step_replay.hpp>  // StepWork
 #include <tools/predict/trace.hpp>        // MeasuredStep
 
@@ -21,6 +26,18 @@ struct MeasuredWork {
 /// Errors: gx::Error where `batch` has no such number of equal micro-batches.
 [[nodiscard]] MeasuredWork measured_parts(const predict::MeasuredStep& trace, int batch,
                                           const std::string& file);
+
+/// An update of so many parameters, or of a part of them where ranks share it: one kernel, as long
+/// as the optimizer's bytes take.
+[[nodiscard]] Nanoseconds update_time(std::int64_t parameters, const sim::GpuSpec& gpu,
+                                      const UpdateCost& update);
+
+/// Parts of a step that was measured as a whole, of a network of which no more is known: the update
+/// is modelled, backward takes twice forward's time, and gradients become ready evenly in it.
+/// Errors: gx::Error where the update alone takes that long; `option` gave the step.
+[[nodiscard]] MeasuredWork with_parts(const MeasuredWork& whole, std::int64_t parameters,
+                                      const sim::GpuSpec& gpu, const UpdateCost& update,
+                                      const std::string& option);
 
 /// The work of another batch, or of an update that ranks share: measured times by the ratio of the
 /// roofline's, `there` over `here`; part by part where parts were measured. `here` is that of the

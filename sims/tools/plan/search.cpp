@@ -11,7 +11,6 @@
 
 #include <gx/core/error.hpp>                  // Error
 #include <gx/sim/hardware/validate.hpp>       // check
-#include <gx/sim/compute/gpu_memory.hpp>      // expect_fits, memory_need
 #include <gx/sim/compute/vector_kernels.hpp>  // VectorKernels
 #include <tools/predict/interval.hpp>         // intervals_in_force
 
@@ -64,37 +63,38 @@ using Timed = std::map<Key, sim::StepWork>;
 }
 
 /// The fewest micro-batches of a GPU's batch that fit; 1 where not even one example does.
-int fewest_micro_batches(const sim::GpuSpec& gpu, const Graph& graph, int batch,
+int fewest_micro_batches(const sim::GpuSpec& gpu, const Network& network, int batch,
                          sim::Precision precision, UpdateCost update) {
-    if (largest_batch(graph, batch, gpu, precision, update) == batch) return 1;
+    if (network.largest_batch(batch, gpu, precision, update) == batch) return 1;
     update.micro_batches = 2;
-    for (int each = largest_batch(graph, batch, gpu, precision, update); each > 0; --each)
+    for (int each = network.largest_batch(batch, gpu, precision, update); each > 0; --each)
         if (batch % each == 0) return batch / each;
     return 1;
 }
 
 /// "; with --sharded this batch fits ..." if it does where ranks share the optimizer's state.
-std::string sharded_hint(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
+std::string sharded_hint(const sim::GpuSpec& gpu, const Network& network, const Configuration& c,
                          const SearchSpace& space, UpdateCost update) {
+    if (network.graph() == nullptr) return {};
     if (c.gpus < 2 || std::ranges::any_of(space.reducers, &ReducerChoice::in_parts)) return {};
     update.shards = c.gpus;
     const int batch = c.batch_per_gpu / c.micro_batches;
-    if (memory_need(graph, batch, space.precision, update).total() > gpu.memory) return {};
+    if (network.largest_batch(batch, gpu, space.precision, update) < batch) return {};
     return fmt::format(
         "; with --sharded this batch fits, as a GPU keeps 1/{} of the optimizer's state", c.gpus);
 }
 
 /// As sim::expect_fits, for the batch of `c` in its micro-batches.
 /// Errors: gx::Error that names, beside what fits, the micro-batches or the option that do.
-void expect_micro_batch_fits(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
-                             const SearchSpace& space, UpdateCost update) {
+void expect_micro_batch_fits(const sim::GpuSpec& gpu, const Network& network,
+                             const Configuration& c, const SearchSpace& space, UpdateCost update) {
     try {
-        expect_fits(graph, c.batch_per_gpu / c.micro_batches, gpu, space.precision, update);
+        network.expect_fits(c.batch_per_gpu / c.micro_batches, gpu, space.precision, update);
     } catch (const Error& e) {
-        std::string sentence = e.what() + sharded_hint(gpu, graph, c, space, update);
+        std::string sentence = e.what() + sharded_hint(gpu, network, c, space, update);
         update.micro_batches = 1;
         const int parts =
-            fewest_micro_batches(gpu, graph, c.batch_per_gpu, space.precision, update);
+            fewest_micro_batches(gpu, network, c.batch_per_gpu, space.precision, update);
         if (parts > 1)
             sentence +=
                 fmt::format("; {} micro-batches fit: --micro-batches 0 takes the fewest", parts);
@@ -102,23 +102,21 @@ void expect_micro_batch_fits(const sim::GpuSpec& gpu, const Graph& graph, const 
     }
 }
 
-/// The step of a GPU: a pass of the roofline, or of what was measured, for each micro-batch.
+/// The step of a GPU: a pass of the network, or of what was measured, for each micro-batch.
 /// Errors: gx::Error for a batch that does not fit or divide, and for a step of centuries.
-sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configuration& c,
+sim::StepWork work_on(const sim::GpuSpec& gpu, const Network& network, const Configuration& c,
                       const SearchSpace& space, UpdateCost update) {
     const int parts = update.micro_batches = c.micro_batches;
     if (c.batch_per_gpu % parts != 0)
         throw Error(fmt::format("a batch of {} has no {} micro-batches of one size",
                                 c.batch_per_gpu, parts));
-    expect_micro_batch_fits(gpu, graph, c, space, update);
-    const auto roofline = [&](int batch, UpdateCost cost) {
-        return step_work(graph,
-                         sim::TimedGraph(graph, gpu, space.precision, space.kernels_on(gpu), cost),
-                         batch);
+    expect_micro_batch_fits(gpu, network, c, space, update);
+    const auto pass_over = [&](int batch, UpdateCost cost) {
+        return network.pass(batch, gpu, space.precision, space.kernels_on(gpu), cost);
     };
-    sim::StepWork pass = roofline(c.batch_per_gpu / parts, update);
+    sim::StepWork pass = pass_over(c.batch_per_gpu / parts, update);
     if (space.measured)
-        pass = scaled(*space.measured, pass, roofline(space.measured->batch, space.update));
+        pass = scaled(*space.measured, pass, pass_over(space.measured->batch, space.update));
     if (seconds(pass.total()) * parts > step_seconds_most)
         throw Error(
             fmt::format("a step computes for more than {:.0e} s: measure it anew, or give "
@@ -130,7 +128,7 @@ sim::StepWork work_on(const sim::GpuSpec& gpu, const Graph& graph, const Configu
 
 /// What all candidates of a cluster share whose update is shared by so many ranks; its kernels are
 /// timed unless they were before.
-Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& space,
+Candidate on_cluster(const Job& job, const Network& network, const SearchSpace& space,
                      const sim::ClusterSpec& spec, int shards, Timed& timed) {
     UpdateCost update = space.update;
     update.shards = shards;
@@ -145,9 +143,9 @@ Candidate on_cluster(const Job& job, const Graph& graph, const SearchSpace& spac
         c.choice.micro_batches =
             space.micro_batches > 0
                 ? space.micro_batches
-                : fewest_micro_batches(gpu, graph, batch, space.precision, update);
+                : fewest_micro_batches(gpu, network, batch, space.precision, update);
         const Key key = key_of(c.choice, shards);
-        if (!timed.contains(key)) timed[key] = work_on(gpu, graph, c.choice, space, update);
+        if (!timed.contains(key)) timed[key] = work_on(gpu, network, c.choice, space, update);
     } catch (const Error& e) {
         c.infeasible = e.what();
     }
@@ -205,7 +203,7 @@ std::optional<StepInterval> interval_of(const sim::StepTiming& t, const predict:
                         nanoseconds(100 * computation / i.low)};
 }
 
-std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSpace& space,
+std::vector<Candidate> search(const Job& job, const Network& network, const SearchSpace& space,
                               const std::function<void(std::size_t, std::size_t)>& progress) {
     std::vector<Candidate> all;
     std::vector<Question> asked;
@@ -214,7 +212,7 @@ std::vector<Candidate> search(const Job& job, const Graph& graph, const SearchSp
         const sim::ClusterSpec& spec = space.clusters[cluster];
         for (const ReducerChoice& r : space.reducers) {
             const int shards = r.in_parts ? spec.ranks() : 1;
-            const Candidate base = on_cluster(job, graph, space, spec, shards, timed);
+            const Candidate base = on_cluster(job, network, space, spec, shards, timed);
             const auto work = timed.find(key_of(base.choice, shards));
             for (const Bytes bucket : space.buckets) {
                 Candidate& c = all.emplace_back(base);

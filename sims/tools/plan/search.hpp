@@ -14,6 +14,7 @@
 #include <gx/sim/timing/step_time.hpp>  // step_time, StepWork
 #include <tools/plan/candidate.hpp>     // Job, Candidate
 #include <tools/plan/measured.hpp>      // MeasuredWork
+#include <tools/plan/network.hpp>       // Network
 #include <tools/predict/stack.hpp>      // Stack
 
 namespace gx::tools::plan {
@@ -72,8 +73,9 @@ struct SearchSpace {
     /// channels_first_kernels on GPUs without TF32, of before 2020, and fused_kernels since.
     std::optional<sim::Framework> kernels = sim::fused_kernels;
     UpdateCost update{};  ///< of the optimizer: time of an update, memory of its state
-    std::optional<MeasuredWork> measured{};  ///< for the roofline; of the clusters' one GPU
-    int micro_batches = 1;                   ///< of a GPU's batch; 0: the fewest that fit
+    /// In place of the roofline of a known network, on the clusters' one GPU.
+    std::optional<MeasuredWork> measured{};
+    int micro_batches = 1;       ///< of a GPU's batch; 0: the fewest that fit
     predict::Stack stack{};      ///< costs of the framework; all 0: computation and wire alone
     double most_messages = 5e7;  ///< of all candidates; those with the most are dropped
 
@@ -109,7 +111,7 @@ struct SteppedCosts {
 ///       the largest of them), about `most_messages` messages in all; kernels are timed once for
 ///       each machine and batch.
 [[nodiscard]] std::vector<Candidate> search(
-    const Job& job, const Graph& graph, const SearchSpace& space,
+    const Job& job, const Network& network, const SearchSpace& space,
     const std::function<void(std::size_t, std::size_t)>& progress = {});
 
 /// Candidates of a job with phases, each phase timed with its own batch and graph; times, dollars
