@@ -1,6 +1,6 @@
 // gx_predict: predicts published scaling results from their conditions, and scores the errors.
 //
-//     gx_predict --cases FILE --out FILE     predict every case of a file
+//     gx_predict --cases FILE --out FILE     predict every case of a file, and print a table
 //     gx_predict --score FILE                compare with the published values that are in it
 //     gx_predict --score FILE --hold-out source     the same, each case by constants fitted
 //                                            without its source (or group)
@@ -72,9 +72,12 @@ std::string text_of(const Json& json) {
     return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Writes to --json, where it is given, and prints where nothing else takes the text.
+/// Whether standard output takes JSON: where '-' asks for it, and where nothing else takes it.
+bool prints_json(const Asked& a) { return a.out == "-" || (a.out.empty() && a.json.empty()); }
+
+/// Writes to --json, where it is given, and prints where standard output takes it.
 void put(const Asked& a, const std::string& text) {
-    if (a.out == "-" || (a.out.empty() && a.json.empty())) fmt::print("{}", text);
+    if (prints_json(a)) fmt::print("{}", text);
     if (!a.out.empty() && a.out != "-") gx::write_file(a.out, text);
     if (!a.json.empty()) gx::write_file(a.json, text);
 }
@@ -87,6 +90,7 @@ int predict_cases(const Asked& a) {
                        {{"--cases", a.cases}});
     Predictor predict(calibrated(), measured_network(a));
     Json all = Json::array();
+    std::vector<Prediction> predicted;
     int refused = 0, unasked = 0, assuming = 0;
     for (const Case& c : read_cases(gx::read_input("--cases", a.cases), a.cases)) {
         const Prediction p = predict(c);
@@ -96,8 +100,10 @@ int predict_cases(const Asked& a) {
             gx::print_error("gx_predict: {}: case '{}': {}\n", printable(a.cases), printable(p.id),
                             printable(fmt::format("{}", fmt::join(p.assumed, "; "))));
         all.push_back(to_json(p));
+        if (!p.points.empty()) predicted.push_back(p);
     }
     put(a, text_of(all) + "\n");
+    if (!prints_json(a)) fmt::print("{}", printable(table(predicted), "\n"));
     gx::print_error(
         "{} case{}, of them {} without a target, {} refused, {} predicted from what was "
         "assumed{}\n",
@@ -324,7 +330,8 @@ int main(int argc, char** argv) {
     auto* cases = app.add_option("--cases", a.cases, "JSON file of cases to predict");
     app.footer(case_help);
     app.add_option("--out", a.out,
-                   "where predictions go; '-', or neither it nor --json: standard output")
+                   "where predictions go, as JSON, beside a table on standard output; '-', or "
+                   "neither it nor --json: standard output")
         ->needs(cases);
     auto* machine = app.add_option("--machine", a.machine,
                                    "cluster file, as gx bench network writes it: links and network "

@@ -3,6 +3,8 @@
 #include <algorithm>  // max, min
 #include <cmath>      // round
 
+#include <fmt/format.h>  // lines of a table
+
 #include <gx/core/error.hpp>           // Error
 #include <tools/predict/interval.hpp>  // intervals_in_force
 
@@ -43,6 +45,21 @@ Prediction Predictor::operator()(const Case& c) {
         failed.error = std::string("conditions: ") + e.what();
     }
     return failed;
+}
+
+std::string table(const std::vector<Prediction>& predictions) {
+    std::string text;
+    for (const Prediction& p : predictions)
+        for (const PredictedPoint& q : p.points)
+            text += fmt::format(
+                "{:<30} {:>5} {:>13.6g} {:<11} {:>24} {:>10.1f} % {:>9.1f} {:>9.1f}\n", p.id,
+                q.gpus, q.value, q.unit,
+                q.high_pct > 0 ? fmt::format("{:.5g} to {:.5g}", q.low_value, q.high_value) : "-",
+                q.efficiency_pct, q.step_ms, q.exposed_ms);
+    if (text.empty()) return text;
+    return fmt::format("{:<30} {:>5} {:>13} {:<11} {:>24} {:>12} {:>9} {:>9}\n", "case", "GPUs",
+                       "predicted", "", "80 % interval", "efficiency", "step ms", "exposed") +
+           text;
 }
 
 Json to_json(const Prediction& p) {

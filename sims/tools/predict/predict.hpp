@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <tools/common/json.hpp>         // Json
 #include <tools/predict/case_model.hpp>  // Prediction
@@ -32,6 +34,9 @@ private:
     std::optional<sim::ClusterSpec> network_;
     WireTime wire_{};
 };
+
+/// A line for each point, below a header; empty where there is none.
+[[nodiscard]] std::string table(const std::vector<Prediction>& predictions);
 
 /// A prediction as JSON, rounded to six digits behind the point.
 [[nodiscard]] Json to_json(const Prediction& p);

@@ -6,6 +6,7 @@
 #include <string>     // text
 #include <vector>     // cases
 
+#include <fmt/format.h>        // cells of a table
 #include <gmock/gmock.h>       // HasSubstr
 #include <rapidcheck/gtest.h>  // properties
 
@@ -491,6 +492,31 @@ TEST(Predict, PointsThatStateTheirBatchesAccumulateThese) {
                        {"gpus": 16, "role": "target"})");
     EXPECT_THAT(without.assumed,
                 testing::Contains(testing::StartsWith("global batch not stated: ")));
+}
+
+// ---- A table ------------------------------------------------------------------------
+TEST(Predict, ATableHasALineForEachTarget) {
+    const Prediction p = predicted(two_p100, one_to_two);
+    const PredictedPoint& q = p.points.at(0);
+    const std::string text = gx::tools::predict::table({p, Prediction{.id = "failed"}, p});
+    std::vector<std::string> lines;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = text.find('\n', at);
+        lines.push_back(text.substr(at, end - at));
+        at = end + 1;
+    }
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_THAT(lines[0], testing::StartsWith("case   "));
+    EXPECT_EQ(lines[1], lines[2]);
+    EXPECT_EQ(lines[0].size(), lines[1].size());
+    EXPECT_THAT(lines[1], testing::StartsWith("mine   "));
+    for (const std::string& cell :
+         {fmt::format(" {:.6g} {}", q.value, q.unit),
+          fmt::format(" {:.5g} to {:.5g} ", q.low_value, q.high_value),
+          fmt::format(" {:.1f} % ", q.efficiency_pct), fmt::format(" {:.1f} ", q.step_ms)})
+        EXPECT_THAT(lines[1], HasSubstr(cell));
+    EXPECT_TRUE(lines[1].ends_with(fmt::format(" {:.1f}", q.exposed_ms)));
+    EXPECT_EQ(gx::tools::predict::table({}), "");
 }
 
 // ---- Bad inputs ---------------------------------------------------------------------
