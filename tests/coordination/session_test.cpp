@@ -547,6 +547,75 @@ TEST_F(SessionOfProcesses, IsLateWhereItsProcessStoodStill) {
         for (const int fd : {begun[0], begun[1], goes_on[0], goes_on[1]}) ::close(fd);
     }
 }
+/// A child holds copies of the sockets that its parent has open.
+TEST_F(SessionOfProcesses, TheEndOfOneIsSeenThoughItsChildLives) {
+    for (const std::size_t gone : {0u, 1u}) {
+        Sessions s(2);
+        for (auto& session : s.all) session->join();
+        const pid_t child = fork();
+        if (child == 0)
+            for (;;) pause();
+        s.all[gone].reset();
+        EXPECT_EQ(cause_of(s[1 - gone]).reason, Reason::lost);
+        EXPECT_EQ(s[1 - gone].cause().rank, static_cast<int>(gone));
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+    }
+}
+/// What `child` returns in a child of fork(), which has a minute for it.
+template <class F>
+int status_of_child(F child) {
+    const pid_t process = fork();
+    if (process == 0) {
+        ::alarm(60);
+        ::_exit(child());
+    }
+    int status = 0;
+    waitpid(process, &status, 0);
+    return status;
+}
+TEST_F(SessionOfProcesses, AChildMayDestroyItsCopy) {
+    Sessions s(3);
+    for (auto& session : s.all) session->join();
+    std::jthread waits([&] { (void)s[1].gather("1"); });
+    for (int i = 0; i < 20; ++i)  // before, when and after that thread begins to wait
+        EXPECT_EQ(status_of_child([&] {
+                      const bool forked = s[0].is_forked() && s[1].is_forked();
+                      s.all.clear();
+                      return forked ? 0 : 1;
+                  }),
+                  0);
+    EXPECT_FALSE(s[0].is_forked());
+    EXPECT_FALSE(s[0].cause().stopped());
+    std::jthread other([&] { (void)s[2].gather("2"); });
+    EXPECT_EQ(s[0].gather("0"), (std::vector<std::string>{"0", "1", "2"}))
+        << "as if there were none";
+}
+TEST_F(SessionOfProcesses, AChildLeavesTheFileOfItsListener) {
+    const testing_support::Folder folder;
+    const std::string path = (folder / "socket").string();
+    Session root(options(0, 2), {}, Listener("unix:" + path));
+    EXPECT_EQ(status_of_child([] { return 0; }), 0);
+    Session member(options(1, 2), connect_to("unix:" + path, 10s));
+    member.join();
+}
+TEST_F(SessionOfProcesses, AProgramThatClosesAllDescriptorsIsTold) {
+    EXPECT_EQ(status_of_child([] {
+                  Sessions s(2);
+                  for (auto& session : s.all) session->join();
+                  for (int fd = 3; fd < 256; ++fd) ::close(fd);
+                  bool told = true;
+                  for (auto& session : s.all) {
+                      session->working_on({"a step"});
+                      session->note({});  // wakes the monitor
+                      told = told && has(session->await_cause().text,
+                                         "this process has closed its "
+                                         "connection");
+                  }
+                  return told ? 0 : 1;
+              }),
+              0);
+}
 TEST_F(SessionOfProcesses, AnOrphanEndsItself) {
     auto [of_root, of_child] = socket_pair();
     const pid_t child = fork();

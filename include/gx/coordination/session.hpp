@@ -46,6 +46,8 @@ class WaitsFor;
 /// Errors:  join() and compare() throw gx::Error with the cause's sentence, compare() LostRank
 ///          where a rank is lost or threw. All others return; a cause is a value.
 ///          A session that is destroyed before end() is a lost rank to the others.
+/// Fork:    a child process has no part in it: its copies of the sockets are closed, so that the
+///          end of the parent is still seen, and its copy of a session may be destroyed, no more.
 /// Cost:    one thread; one connection a member; working_on() one short lock and 80 bytes.
 class Session {
 public:
@@ -75,6 +77,8 @@ public:
     Session& operator=(const Session&) = delete;
     ~Session();
 
+    /// Whether this is the copy of a child of fork().
+    [[nodiscard]] bool is_forked() const { return forked_; }
     [[nodiscard]] int rank() const { return options_.rank; }
     [[nodiscard]] int ranks() const { return options_.ranks; }
     /// The address of this machine that the root sees, as host_of(); "" on the root.
@@ -153,6 +157,11 @@ private:
         bool closing = false;   ///< once `out` is written
     };
 
+    static void before_fork();
+    static void in_parent();
+    static void in_child();
+    void enlist();
+    void delist();
     void start();
     void work();
     void move_messages();
@@ -164,11 +173,13 @@ private:
     void got(int id, const Message& message);
     void member_got(const Message& message);
     void lose(int id, bool inside_message);
+    void lose_closed(int id);
     /// False where the connection has ended.
     bool write(Connection& c);
     void write_all();
     void deliver_notes();
     void wake();
+    void renew_wake();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);
@@ -206,6 +217,7 @@ private:
     std::vector<Note> notes_{};  ///< that on_note() has not had
     std::function<void(int rank, std::span<const std::byte>)> note_callback_{};
     std::thread monitor_{};
+    bool forked_ = false;
 };
 
 /// While it lives a thread of the rank waits for its peers: for a message of one of them or, as in

@@ -25,6 +25,8 @@ public:
     [[nodiscard]] int get() const { return number_; }
     [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
     void close();
+    /// The number, which is not closed here.
+    [[nodiscard]] int release() { return std::exchange(number_, -1); }
 
 private:
     int number_ = -1;
@@ -50,6 +52,8 @@ public:
     ~Listener();
 
     [[nodiscard]] int get() const { return socket_.get(); }
+    /// The file stays when this is destroyed: another process listens there.
+    void leave_file() { file_.clear(); }
     /// What others connect to: `address` with the port that was taken.
     [[nodiscard]] const std::string& address() const { return address_; }
     /// The next pending connection; none, with errno, if none is pending (EAGAIN) or accept(2)

@@ -279,6 +279,11 @@ TEST_P(MpiWorld, ARankThatDiesAtItsExitHoldsNoOther) {
     const JobEnd end = mpi_run(GetParam(), 3, "dies_at_exit", GetParam(), Folder(), 30);
     EXPECT_NE(end.status, 124) << "it hung: " << end.output;
 }
+TEST_P(MpiWorld, ARankMayCallFinalizeItself) {
+    const JobEnd end = mpi_run(GetParam(), 2, "finalizes", GetParam(), Folder(), 30);
+    EXPECT_EQ(end.status, 0) << end.output;
+}
+TEST_P(MpiWorld, AChildOfARankIsNone) { expect_all(2, "forks", "returned"); }
 TEST_P(MpiWorld, ASignalAtTheEndOfARunEndsTheProcess) {
     const JobEnd end = mpi_run(GetParam(), 2, "signalled", GetParam(), Folder(), 30);
     EXPECT_NE(end.status, 0) << end.output;

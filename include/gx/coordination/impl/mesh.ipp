@@ -13,6 +13,7 @@
 #include <cstring>    // memcpy, strerror
 #include <random>     // keys
 #include <system_error>
+#include <memory>   // construct_at
 #include <utility>  // exchange
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
@@ -44,6 +45,11 @@ GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
 }
 
 GX_DECL Mesh::~Mesh() {
+    if (session_.is_forked()) {  // without the engine, and whatever it was doing
+        std::construct_at(&engine_);
+        std::construct_at(&changed_);
+        return;
+    }
     session_.on_change({});
     {
         const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <poll.h>         // poll
+#include <pthread.h>      // pthread_atfork
 #include <sys/eventfd.h>  // eventfd
 #include <sys/socket.h>   // send, recv
 #include <unistd.h>       // getpid, _exit
@@ -9,6 +10,7 @@
 #include <algorithm>     // all_of, find
 #include <cerrno>        // errno
 #include <cstring>       // strerror
+#include <memory>        // construct_at
 #include <ranges>        // iota
 #include <system_error>  // no thread is left
 #include <utility>       // exchange, pair
@@ -28,6 +30,16 @@ inline constexpr std::size_t strangers_max = 64;
 /// The monitor looks at the clock as often, to see whether its process stands still.
 inline constexpr Duration pulse = std::chrono::milliseconds(100);
 inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
+
+/// The sessions of this process, for fork().
+struct Living {
+    std::mutex mutex{};
+    std::vector<Session*> sessions{};
+};
+inline Living& living() {
+    static auto* const one = new Living();
+    return *one;
+}
 
 inline Member::Options member_options(int rank, int ranks, int local_rank, std::string run_id,
                                       std::string host, Duration join, Duration silence) {
@@ -93,20 +105,69 @@ GX_DECL void Session::start() {
     looked_ = steady_now();
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
+    enlist();
     try {
         monitor_ = std::thread([this] { work(); });
     } catch (const std::system_error& e) {
+        delist();
         throw Error(std::string("a thread can't be made: ") + e.what());
     }
 }
 
 GX_DECL Session::~Session() {
+    delist();
+    if (forked_) return;
     {
         const std::lock_guard lock(mutex_);
         closing_ = true;
+        wake();
     }
-    wake();
     monitor_.join();
+}
+
+// ---- Children of fork() -------------------------------------------------------------------
+
+GX_DECL void Session::enlist() {
+    static const int handlers = ::pthread_atfork(before_fork, in_parent, in_child);
+    if (handlers != 0)
+        throw Error(std::string("fork() can't be heard of: ") + std::strerror(handlers));
+    auto& all = detail::session::living();
+    const std::lock_guard lock(all.mutex);
+    all.sessions.push_back(this);
+}
+GX_DECL void Session::delist() {
+    auto& all = detail::session::living();
+    const std::lock_guard lock(all.mutex);
+    std::erase(all.sessions, this);
+}
+
+GX_DECL void Session::before_fork() {
+    auto& all = detail::session::living();
+    all.mutex.lock();
+    for (Session* const s : all.sessions) s->mutex_.lock();
+}
+GX_DECL void Session::in_parent() {
+    auto& all = detail::session::living();
+    for (Session* const s : all.sessions) s->mutex_.unlock();
+    all.mutex.unlock();
+}
+// None of the threads that a session knows of is in the child: neither the monitor, nor one that
+// holds a lock or waits for a change. The copies begin anew without them.
+GX_DECL void Session::in_child() {
+    auto& all = detail::session::living();
+    for (Session* const s : all.sessions) {
+        s->forked_ = true;
+        s->connections_.clear();
+        if (s->listener_) s->listener_->leave_file();
+        s->listener_.reset();
+        s->wake_.close();
+        std::construct_at(&s->monitor_);
+        std::construct_at(&s->changed_);
+        std::construct_at(&s->callback_mutex_);
+        std::construct_at(&s->waits_mutex_);
+        s->mutex_.unlock();
+    }
+    all.mutex.unlock();
 }
 
 // ---- The rank -----------------------------------------------------------------------------
@@ -360,6 +421,13 @@ GX_DECL void Session::wake() {
     [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
 }
 
+// A program that closes all descriptors, as daemons do, has closed this one; what has its number
+// now is another file's.
+GX_DECL void Session::renew_wake() {
+    (void)wake_.release();
+    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
 // ---- The monitor --------------------------------------------------------------------------
 
 GX_DECL void Session::work() {
@@ -404,11 +472,12 @@ GX_DECL void Session::work() {
         lock.lock();
         look(timeout >= 0 ? std::chrono::milliseconds(timeout) : Duration::max());
         std::uint64_t count = 0;
+        if ((polled[0].revents & POLLNVAL) != 0) renew_wake();
         if (polled[0].revents != 0) [[maybe_unused]]
             const auto n = ::read(wake_.get(), &count, sizeof(count));
         if (accepting && polled[1].revents != 0) accept_all();
         for (std::size_t i = 1; i < polled.size(); ++i)
-            if (ids[i] >= 0 && (polled[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+            if (ids[i] >= 0 && (polled[i].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0)
                 read(ids[i]);
         exit_without_root();
     }
@@ -528,6 +597,7 @@ GX_DECL void Session::read(int id) {
         const auto n = ::recv(c.socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (n < 0 && (errno == EBADF || errno == ENOTSOCK)) return lose_closed(id);
         if (n <= 0) return lose(id, c.reader.inside_message());
         if (c.closing) continue;  // refused: what it sends is read, so that it can read why
         c.reader.feed(std::span(bytes).first(static_cast<std::size_t>(n)));
@@ -624,6 +694,18 @@ GX_DECL void Session::lose(int id, bool inside_message) {
     if (member_.ended()) return;
     member_.closed(inside_message);
     root_lost_ = steady_now();
+}
+
+// The descriptor is the program's by now.
+GX_DECL void Session::lose_closed(int id) {
+    const auto found = connections_.find(id);
+    (void)found->second.socket.release();
+    constexpr std::string_view problem =
+        "this process has closed its connection, as programs do that close all descriptors: they "
+        "may close those alone that they have opened";
+    if (coordinator_) coordinator_->malformed(id, problem, steady_now());
+    else member_.malformed(problem);
+    lose(id, false);
 }
 
 GX_DECL bool Session::write(Connection& c) {

@@ -3,9 +3,11 @@
 
 #include <signal.h>        // raise
 #include <sys/resource.h>  // setrlimit
-#include <unistd.h>        // sysconf
+#include <sys/wait.h>      // waitpid
+#include <unistd.h>        // fork, sysconf
 
 #include <cstdlib>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -48,6 +50,34 @@ inline std::string dies_at_exit() {
     mpi::World<> world;
     world.run([](auto&) {});
     if (world.first_local_rank() == 1) (void)std::atexit([] { (void)::raise(SIGKILL); });
+    return "returned";
+}
+
+/// Rank 1 ends MPI itself, which the others leave to gx; by PMPI, as rank.cpp wants that call to come
+/// from the thread that has initialised MPI.
+inline std::string finalizes() {
+    mpi::World<> world;
+    world.run([](auto&) {});
+    if (world.first_local_rank() == 1) (void)PMPI_Finalize();
+    return "returned";
+}
+
+/// A child of each rank ends as programs do, with and without destroying its copy of the world.
+inline std::string forks() {
+    for (const bool destroys : {false, true}) {
+        auto world = std::make_unique<mpi::World<>>();
+        world->run([](auto&) {});
+        const pid_t child = ::fork();
+        if (child == 0) {
+            (void)::alarm(20);
+            if (destroys) world.reset();
+            std::exit(0);
+        }
+        int status = 0;
+        (void)::waitpid(child, &status, 0);
+        if (status != 0) return "its child was ended by " + std::to_string(status);
+        world->run([](auto&) {});
+    }
     return "returned";
 }
 

@@ -883,6 +883,8 @@ const std::map<std::string, Mode> modes{
     {"exits", [](const std::string&, const Arguments& a) { return mpi_tests::exits(a.at(0)); }},
     {"dies_at_exit",
      [](const std::string&, const Arguments&) { return mpi_tests::dies_at_exit(); }},
+    {"finalizes", [](const std::string&, const Arguments&) { return mpi_tests::finalizes(); }},
+    {"forks", [](const std::string&, const Arguments&) { return mpi_tests::forks(); }},
     {"signalled",
      [](const std::string&, const Arguments&) { return mpi_tests::signalled_at_the_end(); }},
     {"small_files",

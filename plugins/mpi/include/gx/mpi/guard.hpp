@@ -48,8 +48,7 @@ private:
     std::mutex mutex_{};
     std::condition_variable changed_{};
     bool stopped_ = false, returned_ = false, over_ = false;
-    bool has_terminate_ = false, has_abort_ = false;  ///< handlers are this guard's
-    int parent_signal_ = 0;                           ///< that the thread had before
+    int parent_signal_ = 0;  ///< that the thread had before
     std::thread thread_{};
 };
 
@@ -66,7 +65,6 @@ public:
     GX_DECL ~MeetingGuard();
 
 private:
-    bool has_terminate_ = false;
     int parent_signal_ = 0;
 };
 

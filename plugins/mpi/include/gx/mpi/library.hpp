@@ -29,7 +29,7 @@ GX_DECL Threading start_library(int wanted = MPI_THREAD_MULTIPLE,
 
 /// Whether MPI was initialised here, and is finalised when the process exits.
 [[nodiscard]] GX_DECL bool finalizes_library();
-/// What is called then, before MPI_Finalize: returns whether all ranks have met, so that none is
+/// What is called then, or in a call of MPI_Finalize by the program itself, before it waits: returns whether all ranks have met, so that none is
 /// long in coming; it may leave_library_open().
 GX_DECL void before_finalize(bool (*f)());
 

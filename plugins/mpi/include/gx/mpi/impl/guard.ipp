@@ -9,8 +9,10 @@
 #include <algorithm>     // max, min
 #include <atomic>        // what handlers read
 #include <cstdlib>       // getenv
+#include <set>           // sentences
 #include <string>        // sentences
 #include <system_error>  // no thread is left
+#include <utility>       // exchange
 
 #include <gx/core/error.hpp>  // Error
 #include <gx/mpi/guard.hpp>   // the declarations
@@ -26,7 +28,24 @@ struct Signals {
 };
 inline Signals signals;
 
-inline void on_terminate(int) { signals.terminated = true; }
+/// How many hold the handlers, of all threads; what a meeting prints.
+inline std::atomic<int> guards = 0, meetings = 0;
+inline std::atomic<const std::string*> meeting_sentence = nullptr;
+
+inline void write_all(const std::string& text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const auto n = ::write(STDERR_FILENO, text.data() + at, text.size() - at);
+        if (n <= 0) break;
+        at += static_cast<std::size_t>(n);
+    }
+}
+
+inline void on_terminate(int) {
+    signals.terminated = true;
+    if (guards > 0) return;  // one of them ends the process
+    write_all(*meeting_sentence);
+    ::_exit(128 + SIGTERM);
+}
 
 inline void on_abort(int) {
     signals.aborting = true;
@@ -39,20 +58,6 @@ inline void on_abort(int) {
     plain.sa_handler = SIG_DFL;
     (void)::sigaction(SIGABRT, &plain, nullptr);
     (void)::raise(SIGABRT);
-}
-
-/// Written before the handler is set.
-inline std::string meeting_sentence;
-inline void write_all(const std::string& text) {
-    for (std::size_t at = 0; at < text.size();) {
-        const auto n = ::write(STDERR_FILENO, text.data() + at, text.size() - at);
-        if (n <= 0) break;
-        at += static_cast<std::size_t>(n);
-    }
-}
-inline void on_terminate_at_meeting(int) {
-    write_all(meeting_sentence);
-    ::_exit(128 + SIGTERM);
 }
 
 /// As the launcher has numbered it; "" where there is none.
@@ -82,6 +87,55 @@ inline void give_back(int number, void (*handler)(int), bool taken) {
     if (taken) handle_by(number, handler, SIG_DFL, taken);
 }
 
+/// The handlers of this process, from the first that needs them to the last, whatever their threads.
+class Handlers {
+public:
+    /// `count` is above 0 while the handler is set.
+    void hold_terminate(std::atomic<int>& count) {
+        const std::lock_guard lock(mutex_);
+        ++count;
+        if (guards + meetings == 1) has_terminate_ = take(SIGTERM, on_terminate);
+    }
+    /// Returns whether a signal came that no guard has answered.
+    [[nodiscard]] bool release_terminate(std::atomic<int>& count) {
+        const std::lock_guard lock(mutex_);
+        const bool had = has_terminate_;
+        if (guards + meetings == 1) {
+            give_back(SIGTERM, on_terminate, has_terminate_);
+            has_terminate_ = false;
+        }
+        --count;
+        return guards == 0 && had && signals.terminated.exchange(false);
+    }
+    void hold_abort() {
+        const std::lock_guard lock(mutex_);
+        if (aborts_++ == 0) has_abort_ = take(SIGABRT, on_abort);
+    }
+    void release_abort() {
+        const std::lock_guard lock(mutex_);
+        if (--aborts_ == 0) give_back(SIGABRT, on_abort, std::exchange(has_abort_, false));
+    }
+    [[nodiscard]] bool has_terminate() {
+        const std::lock_guard lock(mutex_);
+        return has_terminate_;
+    }
+    /// For on_terminate(): before a meeting holds it. Sentences stay where they are.
+    void tell(const std::string& sentence) {
+        const std::lock_guard lock(mutex_);
+        meeting_sentence = &*sentences_.insert(sentence).first;
+    }
+
+private:
+    std::mutex mutex_{};
+    std::set<std::string> sentences_{};
+    int aborts_ = 0;
+    bool has_terminate_ = false, has_abort_ = false;
+};
+inline Handlers& handlers() {
+    static auto* const one = new Handlers();
+    return *one;
+}
+
 /// Asks for `signal` when the parent of this process ends. Returns what this thread had before.
 inline int signal_of_parents_end(int signal) {
     int before = 0;
@@ -97,20 +151,20 @@ inline bool is_orphan() { return std::getenv("PMI_FD") != nullptr && ::getppid()
 
 GX_DECL MeetingGuard::MeetingGuard(std::string_view when) {
     namespace d = detail::guard;
-    d::meeting_sentence = "gx: rank" + d::rank_of_launcher() +
-                          " is ended by its launcher in operation meeting of all ranks, " +
-                          std::string(when) +
-                          ". Look at the errors of the other ranks, and at what the launcher says "
-                          "of them\n";
-    has_terminate_ = d::take(SIGTERM, d::on_terminate_at_meeting);
+    d::handlers().tell("gx: rank" + d::rank_of_launcher() +
+                       " is ended by its launcher in operation meeting of all ranks, " +
+                       std::string(when) +
+                       ". Look at the errors of the other ranks, and at what the launcher says of "
+                       "them\n");
+    d::handlers().hold_terminate(d::meetings);
     parent_signal_ = d::signal_of_parents_end(SIGTERM);
-    if (has_terminate_ && d::is_orphan()) (void)::raise(SIGTERM);
+    if (d::handlers().has_terminate() && d::is_orphan()) (void)::raise(SIGTERM);
 }
 
 GX_DECL MeetingGuard::~MeetingGuard() {
     namespace d = detail::guard;
     (void)d::signal_of_parents_end(parent_signal_);
-    d::give_back(SIGTERM, d::on_terminate_at_meeting, has_terminate_);
+    if (d::handlers().release_terminate(d::meetings)) (void)::raise(SIGTERM);
 }
 
 GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit,
@@ -151,8 +205,8 @@ GX_DECL Guard::Guard(coordination::Session& session, std::chrono::nanoseconds pa
     } catch (const std::system_error& e) {
         throw Error(std::string("a thread can't be made: ") + e.what());
     }
-    has_terminate_ = d::take(SIGTERM, d::on_terminate);
-    has_abort_ = d::take(SIGABRT, d::on_abort);
+    d::handlers().hold_terminate(d::guards);
+    d::handlers().hold_abort();
     parent_signal_ = d::signal_of_parents_end(SIGTERM);
 }
 
@@ -174,9 +228,8 @@ GX_DECL Guard::~Guard() {
     thread_.join();
     namespace d = detail::guard;
     (void)d::signal_of_parents_end(parent_signal_);
-    d::give_back(SIGTERM, d::on_terminate, has_terminate_);
-    d::give_back(SIGABRT, d::on_abort, has_abort_);
-    if (has_terminate_ && d::signals.terminated.exchange(false)) (void)::raise(SIGTERM);
+    d::handlers().release_abort();
+    if (d::handlers().release_terminate(d::guards)) (void)::raise(SIGTERM);
 }
 
 GX_DECL void Guard::hear() {

@@ -530,7 +530,7 @@ GX_DECL void Job::leave_open() {
 // In order where all ranks do it. Other ranks may wait in run() for this one, or be lost.
 GX_DECL void Job::leave() {
     using detail::job::LastMeeting;
-    if (!session_) return;
+    if (!session_ || session_->is_forked()) return;
     LastMeeting meeting{std::move(session_), meeting_id_, rank_, options_.deadline,
                         options_.patience};
     bool meets = finalizes_library() && spans_all_;  // at the exit

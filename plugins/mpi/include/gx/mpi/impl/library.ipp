@@ -1,6 +1,8 @@
 // MPI's life in this process: the bodies.
 #pragma once
 
+#include <pthread.h>  // pthread_atfork
+
 #include <algorithm>  // max
 #include <array>      // launchers
 #include <atomic>     // who initialises
@@ -25,12 +27,31 @@ inline LibraryThread& thread() {
 inline std::chrono::nanoseconds limit_at_the_end{};
 inline std::atomic<bool (*)()> before_finalize = nullptr;
 
+/// The ranks meet once, whoever calls MPI_Finalize.
+inline bool meet_once() {
+    const auto meet = before_finalize.exchange(nullptr);
+    return meet != nullptr && meet();
+}
+
+/// What MPI_Finalize calls first: of a rank that calls it by itself, where the others leave it to
+/// gx and wait for this one before.
+inline int on_finalize(MPI_Comm, int, void*, void*) {
+    (void)meet_once();
+    return MPI_SUCCESS;
+}
+inline void hear_of_finalize() {
+    int key = MPI_KEYVAL_INVALID;
+    expect(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr),
+           "MPI_Comm_create_keyval");
+    expect(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+    expect(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
+}
+
 /// At the exit of the process. MPI_Finalize waits for all ranks, and nothing can stop it: the ranks
 /// meet before. One that dies within it leaves the others there (MPICH 4.0), and the launcher waits
 /// for those: a limit ends them.
 inline void finalize() {
-    const auto meet = before_finalize.load();
-    const bool met = meet != nullptr && meet();
+    const bool met = meet_once();
     if (left_open) return;
     (void)guard::signal_of_parents_end(SIGTERM);
     std::optional<CallLimit> watch;
@@ -43,6 +64,13 @@ inline void finalize() {
         (void)MPI_Finalized(&finalized);
         if (finalized == 0) (void)MPI_Finalize();
     });
+}
+
+/// A child of fork() has no part in the job: neither the threads that it would wait for at its exit
+/// nor a right to call MPI.
+inline void forget_job() {
+    before_finalize = nullptr;
+    left_open = true;
 }
 
 /// What a launcher sets for all of its processes.
@@ -112,6 +140,8 @@ GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
     (void)MPI_Finalized(&finalized);
     if (finalized != 0) throw Error("MPI is finalised: make the world before MPI_Finalize");
     (void)MPI_Initialized(&initialized);
+    static const int hears_forks = ::pthread_atfork(nullptr, nullptr, d::forget_job);
+    if (hears_forks != 0) throw Error("fork() can't be heard of: no memory is left");
     if (initialized == 0) {
         expect_launcher(environment, library_name());  // else MPI may end the process by itself
         const CallLimit watch("MPI_Init_thread", limit);
@@ -119,6 +149,7 @@ GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
             expect(MPI_Init_thread(nullptr, nullptr, wanted, &level), "MPI_Init_thread");
             expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
                    "MPI_Comm_set_errhandler");
+            d::hear_of_finalize();
         });
         d::limit_at_the_end = std::max<std::chrono::nanoseconds>(limit, std::chrono::minutes(1));
         (void)std::atexit(d::finalize);

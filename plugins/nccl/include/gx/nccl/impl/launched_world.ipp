@@ -169,6 +169,7 @@ GX_DECL Meeting::Meeting(const LaunchedOptions& options, int run) : options_(opt
 
 // The others may wait in run() for what this rank would have sent.
 GX_DECL Meeting::~Meeting() {
+    if (session_->is_forked()) return;
     if (!left_)
         session_->fail("rank " + std::to_string(session_->rank()) + " on host " +
                        roster_.at(session_->rank()).host +
