@@ -279,6 +279,11 @@ TEST_P(MpiWorld, ARankThatDiesAtItsExitHoldsNoOther) {
     const JobEnd end = mpi_run(GetParam(), 3, "dies_at_exit", GetParam(), Folder(), 30);
     EXPECT_NE(end.status, 124) << "it hung: " << end.output;
 }
+TEST_P(MpiWorld, AnErrorBesideAWorldWaitsForNoOther) {
+    const JobEnd end = mpi_run(GetParam(), 2, "throws_beside", GetParam(), Folder(), 30);
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+    EXPECT_EQ(end.said[1], "the disk is full") << end.output;
+}
 TEST_P(MpiWorld, ARankMayCallFinalizeItself) {
     const JobEnd end = mpi_run(GetParam(), 2, "finalizes", GetParam(), Folder(), 30);
     EXPECT_EQ(end.status, 0) << end.output;

@@ -24,6 +24,16 @@ inline void wait_for_rank_1(auto& rank) {
     throw LostRank({.rank = rank.rank(), .step = 4, .operation = "all-reduce"}, d);
 }
 
+/// Each other rank is in its function, and tells rank 1, before that one goes on.
+inline void let_others_begin(auto& rank) {
+    float value = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&value, 1));
+    auto& link = rank.transport();
+    if (rank.rank() != 1) return (void)link.wait(link.send(1, 1, bytes));
+    for (int other = 0; other < rank.ranks(); ++other)
+        if (other != 1) (void)link.wait(link.receive(other, 1, bytes));
+}
+
 /// Rank 1 exits with 3, "in" a run or "behind" it; "never": all return. No world is destroyed.
 /// "first": it exits, and the others destroy two worlds.
 inline std::string exits(const std::string& when) {
@@ -38,6 +48,7 @@ inline std::string exits(const std::string& when) {
     const bool exits = world->first_local_rank() == 1 && when != "never";
     world->run([&](auto& rank) {
         if (when != "in") return;
+        let_others_begin(rank);
         if (exits) std::exit(3);
         wait_for_rank_1(rank);
     });
@@ -50,6 +61,14 @@ inline std::string dies_at_exit() {
     mpi::World<> world;
     world.run([](auto&) {});
     if (world.first_local_rank() == 1) (void)std::atexit([] { (void)::raise(SIGKILL); });
+    return "returned";
+}
+
+/// Rank 1 throws beside a world, where the others make another one.
+inline std::string throws_beside_a_world() {
+    mpi::World<> world;
+    if (world.first_local_rank() == 1) throw Error("the disk is full");
+    mpi::World<> another;
     return "returned";
 }
 

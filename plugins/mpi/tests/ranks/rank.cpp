@@ -883,6 +883,8 @@ const std::map<std::string, Mode> modes{
     {"exits", [](const std::string&, const Arguments& a) { return mpi_tests::exits(a.at(0)); }},
     {"dies_at_exit",
      [](const std::string&, const Arguments&) { return mpi_tests::dies_at_exit(); }},
+    {"throws_beside",
+     [](const std::string&, const Arguments&) { return mpi_tests::throws_beside_a_world(); }},
     {"finalizes", [](const std::string&, const Arguments&) { return mpi_tests::finalizes(); }},
     {"forks", [](const std::string&, const Arguments&) { return mpi_tests::forks(); }},
     {"signalled",

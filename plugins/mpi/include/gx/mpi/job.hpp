@@ -4,6 +4,7 @@
 #include <chrono>      // deadlines
 #include <deque>       // communicators
 #include <functional>  // on_start
+#include <exception>   // uncaught_exceptions
 #include <memory>      // the session
 #include <optional>    // a guard
 #include <string>      // hosts
@@ -135,6 +136,7 @@ private:
     bool crowded_ = false;    ///< more ranks than cores that they share
     std::unique_ptr<coordination::NodeMemory> shared_{};  ///< nullptr: there is none
     std::unique_ptr<coordination::Session> session_{};    ///< of the next run
+    int exceptions_ = std::uncaught_exceptions();         ///< under way when it was made
     std::optional<Living> living_{};                      ///< once it is made
 };
 

@@ -10,6 +10,7 @@
 #include <array>      // records of fixed size
 #include <cstdio>     // fputs
 #include <cstring>    // memcpy
+#include <exception>  // uncaught_exceptions
 #include <map>        // ranks of a host
 #include <optional>   // a listener
 #include <random>     // run ids
@@ -62,8 +63,8 @@ struct LastMeeting {
         session.reset();
     }
     /// Returns what `meet` does, a gather() of the session. Where that is false or throws, some
-    /// ranks have not come: the session ends too, and stays until the process does.
-    bool hold(FunctionRef<bool(Session&)> meet) {
+    /// ranks have not come: the session ends too, `most` later, and stays until the process does.
+    bool hold(FunctionRef<bool(Session&)> meet, Duration most = Duration::max()) {
         std::unique_ptr<Guard> guard;
         bool all = false;
         try {
@@ -78,7 +79,7 @@ struct LastMeeting {
         }
         if (!all) {
             session->leave();
-            (void)session->end(rank == 0 ? deadline : Duration::max());
+            (void)session->end(std::min(most, rank == 0 ? deadline : Duration::max()));
         }
         session->on_change({});
         if (!all) job::keep(std::move(session), std::move(guard));
@@ -431,11 +432,11 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
         session_ = std::make_unique<Session>(
             std::move(options), std::vector<coordination::Descriptor>{}, std::move(listener));
     } else {
+        coordination::Descriptor to_root;
         try {
             // Before rank 0 has waited as long: it knows no reason, and the launcher ends both.
             const Duration sooner = limit - std::min<Duration>(limit / 5, std::chrono::seconds(1));
-            session_ =
-                std::make_unique<Session>(std::move(options), connect_any(addresses, sooner));
+            to_root = connect_any(addresses, sooner);
         } catch (const Error& e) {
             throw Error("rank " + std::to_string(rank_) + " on host " +
                         hosts_[static_cast<std::size_t>(rank_)] +
@@ -444,6 +445,7 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
                         ". Let the hosts reach each other at all ports, or give the name of rank "
                         "0's host as the option 'host'");
         }
+        session_ = std::make_unique<Session>(std::move(options), std::move(to_root));
     }
     try {
         (void)session_->join();
@@ -534,12 +536,17 @@ GX_DECL void Job::leave() {
     LastMeeting meeting{std::move(session_), meeting_id_, rank_, options_.deadline,
                         options_.patience};
     bool meets = finalizes_library() && spans_all_;  // at the exit
-    const bool ended = meeting.hold([&](coordination::Session& session) {
-        namespace d = detail::job;
-        const auto all = session.gather(meets ? d::leaves : d::leaves_for_good);
-        meets = std::ranges::count(all, d::leaves) == ranks();
-        return std::ranges::count(all, d::runs) == 0;
-    });
+    // Where an exception ends the world, others may be anywhere: its message does not wait for them.
+    const bool unwinds = std::uncaught_exceptions() > exceptions_;
+    const auto most = unwinds ? options_.patience : coordination::Duration::max();
+    const bool ended = meeting.hold(
+        [&](coordination::Session& session) {
+            namespace d = detail::job;
+            const auto all = session.gather(meets ? d::leaves : d::leaves_for_good, most);
+            meets = std::ranges::count(all, d::leaves) == ranks();
+            return std::ranges::count(all, d::runs) == 0;
+        },
+        most);
     if (!ended) leave_open();
     else if (meets) detail::job::ends().keep(meeting);
     else meeting.end();
