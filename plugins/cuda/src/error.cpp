@@ -53,9 +53,12 @@ std::string needed_driver() {
                       : "none is loaded.");
 }
 
-std::string remedy(cudaError_t error) {
+std::string remedy(cudaError_t error, const std::string& call) {
     switch (error) {
         case cudaErrorMemoryAllocation:
+            if (call.starts_with("cudaMallocHost"))
+                return "It is memory of the host, which is locked: take a smaller batch, fewer "
+                       "ranks on this host, or a higher limit of it (ulimit -l, a container's).";
             return "Take a smaller batch or model, or end the programs that use this GPU "
                    "(nvidia-smi lists them).";
         case cudaErrorInsufficientDriver: return needed_driver();
@@ -79,10 +82,19 @@ void expect(cudaError_t result, const std::string& call, int device) {
     if (result == cudaSuccess) return;
     const std::string text = (device >= 0 ? "GPU " + std::to_string(device) : "CUDA") + ": " +
                              call + ": " + cudaGetErrorName(result) + " (" +
-                             cudaGetErrorString(result) + "). " + remedy(result);
+                             cudaGetErrorString(result) + "). " + remedy(result, call);
     (void)cudaGetLastError();  // the exception reports it
     if (is_sticky(result)) throw DeviceLost(text);
     throw Error(text);
+}
+
+void expect_usable(const std::string& text) {
+    cudaStreamCaptureStatus status{};
+    const cudaError_t earlier = cudaStreamIsCapturing(nullptr, &status);
+    int gpu = -1;
+    (void)cudaGetDevice(&gpu);
+    if (is_sticky(earlier)) expect(earlier, text, gpu);
+    (void)cudaGetLastError();
 }
 
 int device_count() {

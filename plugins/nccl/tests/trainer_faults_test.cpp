@@ -134,6 +134,11 @@ void expect_named(const std::map<int, std::string>& said, std::initializer_list<
     }
 }
 
+/// What NCCL says of it on rank 1, which is its own error.
+void expect_own_error(ncclResult_t state) {
+    EXPECT_TRUE(holds(errors[1], std::string("NCCL on rank 1: ") + ncclGetErrorString(state)));
+}
+
 TYPED_TEST(EarlyEnds, ARankThatThrowsStopsTheOthersInItsStep) {
     for (const auto& [progress, at] : all_orders_and_steps()) {
         failing_step = at;
@@ -187,7 +192,8 @@ TYPED_TEST(EarlyEnds, ARankThatDiesInACollectiveIsNamed) {
             (void)error_of_run<TypeParam>(progress, [&](int rank, int step, ncclComm_t comm) {
                 if (rank == 1 && step == failing_step) nccl_testing::lose_rank(comm, 9, peers);
             });
-            expect_named<TypeParam>(errors, {0, 1, 2});
+            expect_named<TypeParam>(errors, {0, 2});
+            expect_own_error(ncclSystemError);
         }
 }
 /// NCCL says on one rank that another failed, and all others are well.
@@ -198,7 +204,8 @@ TYPED_TEST(EarlyEnds, ARankThatAloneSeesARemoteErrorIsNamed) {
             if (rank == 1 && step == failing_step)
                 nccl_testing::fail_communicator(comm, ncclRemoteError);
         });
-        expect_named<TypeParam>(errors, {0, 1, 2});
+        expect_named<TypeParam>(errors, {0, 2});
+        expect_own_error(ncclRemoteError);
     }
 }
 TYPED_TEST(EarlyEnds, ARankWithAnErrorOfItsSystemIsNamed) {
@@ -208,7 +215,8 @@ TYPED_TEST(EarlyEnds, ARankWithAnErrorOfItsSystemIsNamed) {
             if (rank == 1 && step == failing_step)
                 nccl_testing::fail_communicator(comm, ncclSystemError);
         });
-        expect_named<TypeParam>(errors, {0, 1, 2});
+        expect_named<TypeParam>(errors, {0, 2});
+        expect_own_error(ncclSystemError);
     }
 }
 TYPED_TEST(EarlyEnds, ALostGpuIsNamed) {
@@ -222,6 +230,19 @@ TYPED_TEST(EarlyEnds, ALostGpuIsNamed) {
         EXPECT_TRUE(holds(error, "GPU 1", "queue 'compute'", "cudaErrorECCUncorrectable")) << error;
         expect_named<TypeParam>(errors, {0, 2});
     }
+}
+/// NCCL's call or poll is the first that meets the fault.
+TYPED_TEST(EarlyEnds, ALostGpuThatNcclMeetsIsNamed) {
+    for (const auto& [progress, at] : all_orders_and_steps())
+        for (const int behind : {1, 2, 3, 5, 8}) {
+            failing_step = at;
+            const std::string error =
+                error_of_run<TypeParam>(progress, [&](int rank, int step, ncclComm_t) {
+                    if (rank != 1 || step != failing_step) return;
+                    cuda_testing::fail_operation(behind, cudaErrorECCUncorrectable);
+                });
+            EXPECT_TRUE(holds(error, "GPU ", "cudaErrorECCUncorrectable")) << error;
+        }
 }
 /// All ranks have queued all, and the GPU of rank 1 is at a kernel until another has given it up.
 TYPED_TEST(EarlyEnds, ARankWhoseGpuHangsIsNamed) {

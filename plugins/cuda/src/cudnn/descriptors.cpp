@@ -3,6 +3,7 @@
 #include <utility>  // move
 
 #include <gx/core/error.hpp>  // Error
+#include <gx/cuda/error.hpp>  // expect_usable
 
 namespace gx::cuda::detail {
 
@@ -42,8 +43,10 @@ std::string dnn_version() {
 }
 
 void expect(cudnnStatus_t status, const std::string& call) {
-    if (status != CUDNN_STATUS_SUCCESS)
-        throw Error(dnn_version() + ": " + call + ": " + last_refusal(status));
+    if (status == CUDNN_STATUS_SUCCESS) return;
+    const std::string text = dnn_version() + ": " + call + ": " + last_refusal(status);
+    expect_usable(text);
+    throw Error(text);
 }
 
 DnnDescriptor make_descriptor(cudnnBackendDescriptorType_t type) {

@@ -4,7 +4,8 @@
 #include <thread>   // yield
 #include <utility>  // move
 
-#include <gx/core/error.hpp>      // LostRank
+#include <gx/core/error.hpp>      // DeviceLost, LostRank
+#include <gx/cuda/error.hpp>      // expect_usable
 #include <gx/nccl/error.hpp>      // expect
 #include <gx/nccl/transport.hpp>  // the declarations
 
@@ -202,19 +203,28 @@ GX_DECL Delivery Transport::watch() {
     return d;
 }
 
-/// Incomplete where a rank has left with a debt, or NCCL has failed in such a state.
+/// Incomplete where a rank has left with a debt, or does not answer behind an error of its peers.
+/// Errors: DeviceLost where this rank alone can't go on: with CUDA's error of its GPU, or NCCL's.
 GX_DECL Delivery Transport::examine(ncclResult_t state) {
     if (const int lost = gone(); lost >= 0) return lose(lost);
     if (goes_on(state)) {
         board_->answer(world_rank_);
         return {};
     }
-    if (state != ncclRemoteError) return lose(world_rank_);
-    if (!failed_since_) failed_since_ = options_.now();
-    board_->ask();
-    const int silent = board_->silent(world_rank_);
-    if (silent >= 0 && options_.now() - *failed_since_ <= options_.deadline) return {};
-    return lose(silent >= 0 ? silent : world_rank_);
+    const std::string call = "NCCL on rank " + std::to_string(world_rank_);
+    cuda::expect_usable(call + ": " + ncclGetErrorString(state));
+    if (state == ncclRemoteError) {
+        if (!failed_since_) failed_since_ = options_.now();
+        board_->ask();
+        if (const int silent = board_->silent(world_rank_); silent >= 0)
+            return options_.now() - *failed_since_ <= options_.deadline ? Delivery{} : lose(silent);
+    }
+    try {
+        expect(state, call, comm_.get());
+    } catch (const Error& e) {
+        throw DeviceLost(e.what());
+    }
+    return {};
 }
 
 /// The rank that is known to be lost, or has left without what it owes; -1: none.
