@@ -153,8 +153,9 @@ private:
         Descriptor socket{};
         MessageReader reader{};
         std::vector<std::byte> out{};
-        bool stranger = false;  ///< of the listener, and has not said who it is
-        bool closing = false;   ///< once `out` is written
+        std::size_t ignored = 0;  ///< bytes that came while it was closing
+        bool stranger = false;    ///< of the listener, and has not said who it is
+        bool closing = false;     ///< once `out` is written
     };
 
     static void before_fork();
@@ -179,7 +180,6 @@ private:
     void write_all();
     void deliver_notes();
     void wake();
-    void renew_wake();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);

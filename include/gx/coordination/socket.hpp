@@ -52,6 +52,8 @@ public:
     ~Listener();
 
     [[nodiscard]] int get() const { return socket_.get(); }
+    /// The program has closed the socket itself.
+    void release() { (void)socket_.release(); }
     /// The file stays when this is destroyed: another process listens there.
     void leave_file() { file_.clear(); }
     /// What others connect to: `address` with the port that was taken.

@@ -391,6 +391,23 @@ TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuIsLost) {
     for (const std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[r], "");
 }
 /// It goes on elsewhere until the others have ended, and comes back then.
+/// Whichever call meets the fault: a kernel's, a copy's, NCCL's.
+TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuFaultsInAnyOperation) {
+    for (const int behind : {1, 2, 3, 4, 6, 9, 13, 20}) {
+        const Shared<Board> board;
+        in_pass = [behind](std::size_t r, int pass) {
+            if (r == 2 && pass == 4)
+                cuda_testing::fail_operation(behind, cudaErrorECCUncorrectable);
+        };
+        const Ended ended = train<Plain, Trains<Departing<Ring<fp32>>>>(
+            {}, options<Plain>(), *board, [](const RunRecord& r) {
+                ASSERT_EQ(r.losses.size(), 1u);
+                EXPECT_EQ(r.losses[0].lost, std::vector<int>{2});
+            });
+        EXPECT_TRUE(holds(ended.errors[2], "cudaErrorECCUncorrectable")) << behind;
+        for (const std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[r], "") << behind;
+    }
+}
 TEST_F(LaunchedSurvival, GoesOnWithoutAProcessThatHangs) {
     const Shared<Board> board;
     in_pass = [&](std::size_t r, int pass) {

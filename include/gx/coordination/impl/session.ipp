@@ -27,6 +27,7 @@ namespace detail::session {
 inline constexpr int own = 0;      ///< rank 0's connection inside the root
 inline constexpr int to_root = 1;  ///< of a member
 inline constexpr std::size_t strangers_max = 64;
+inline constexpr std::size_t ignored_max = std::size_t{1} << 16;  ///< bytes of one behind a refusal
 /// The monitor looks at the clock as often, to see whether its process stands still.
 inline constexpr Duration pulse = std::chrono::milliseconds(100);
 inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
@@ -421,13 +422,6 @@ GX_DECL void Session::wake() {
     [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
 }
 
-// A program that closes all descriptors, as daemons do, has closed this one; what has its number
-// now is another file's.
-GX_DECL void Session::renew_wake() {
-    (void)wake_.release();
-    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-}
-
 // ---- The monitor --------------------------------------------------------------------------
 
 GX_DECL void Session::work() {
@@ -472,10 +466,15 @@ GX_DECL void Session::work() {
         lock.lock();
         look(timeout >= 0 ? std::chrono::milliseconds(timeout) : Duration::max());
         std::uint64_t count = 0;
-        if ((polled[0].revents & POLLNVAL) != 0) renew_wake();
+        if ((polled[0].revents & POLLNVAL) != 0) (void)wake_.release();  // as lose_closed()
         if (polled[0].revents != 0) [[maybe_unused]]
             const auto n = ::read(wake_.get(), &count, sizeof(count));
-        if (accepting && polled[1].revents != 0) accept_all();
+        if (accepting && (polled[1].revents & POLLNVAL) != 0) {
+            listener_->release();
+            listener_.reset();
+        } else if (accepting && polled[1].revents != 0) {
+            accept_all();
+        }
         for (std::size_t i = 1; i < polled.size(); ++i)
             if (ids[i] >= 0 && (polled[i].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0)
                 read(ids[i]);
@@ -501,7 +500,7 @@ GX_DECL Duration Session::next_tick() const {
     if (coordinator_) next = std::min(next, coordinator_->next_tick());
     if (listener_ && accept_again_) next = std::min(next, *accept_again_);
     if (root_lost_) next = std::min(next, saturating_sum(*root_lost_, options_.outlive_root));
-    const bool is_timed = !member_.ended() || next < Duration::max();
+    const bool is_timed = !member_.ended() || next < Duration::max() || !wake_;
     return is_timed ? std::min(next, steady_now() + detail::session::pulse) : next;
 }
 
@@ -599,7 +598,11 @@ GX_DECL void Session::read(int id) {
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (n < 0 && (errno == EBADF || errno == ENOTSOCK)) return lose_closed(id);
         if (n <= 0) return lose(id, c.reader.inside_message());
-        if (c.closing) continue;  // refused: what it sends is read, so that it can read why
+        if (c.closing) {  // refused: what it sends is read, so that it can read why
+            c.ignored += static_cast<std::size_t>(n);
+            if (c.ignored > detail::session::ignored_max) return lose(id, false);
+            continue;
+        }
         c.reader.feed(std::span(bytes).first(static_cast<std::size_t>(n)));
         while (const auto message = c.reader.next()) {
             got(id, *message);

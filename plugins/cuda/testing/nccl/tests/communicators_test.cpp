@@ -62,6 +62,21 @@ TEST_F(NcclCommunicators, KnowTheirRankCountAndDevice) {
     for (const ncclComm_t c : comms) ok(ncclCommDestroy(c));
     expect_clean();
 }
+/// What the host alone can say does not depend on a GPU: neither a new id, nor what one is.
+TEST_F(NcclCommunicators, SayWhatTheyAreBesideALostGpu) {
+    ncclComm_t comm{};
+    const int device = 0;
+    ok(ncclCommInitAll(&comm, 1, &device));
+    ok(cudaSetDevice(0));
+    lose_device(0, cudaErrorECCUncorrectable);
+    int count = 0;
+    ok(ncclCommCount(comm, &count));
+    EXPECT_EQ(count, 1);
+    EXPECT_EQ(poll(comm), ncclSuccess);
+    (void)new_id();
+    EXPECT_NE(cudaDeviceSynchronize(), cudaSuccess);
+    (void)ncclCommAbort(comm);
+}
 TEST_F(NcclCommunicators, AreMadeByOneThreadWithinAGroup) {
     const ncclUniqueId id = new_id();
     ncclComm_t comms[2];
