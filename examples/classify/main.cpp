@@ -7,6 +7,8 @@
 
 #include <algorithm>     // sort
 #include <cmath>         // lround
+#include <csignal>       // SIGPIPE
+#include <cstdio>        // fputs
 #include <filesystem>    // folders
 #include <sstream>       // lines
 #include <system_error>  // error_code
@@ -206,6 +208,7 @@ int classify(const Arguments& a) {
     Predictor predictor = named();
     const gx::InputFormat& format = predictor.format();
     Images images(format, a.shorter);
+    if (!a.json.empty()) std::signal(SIGPIPE, SIG_IGN);  // the file is wanted though `| head` ends
     gx::JsonWriter w;
     w.open('{').field("command", "classify").field("model", model.name).name("images").open('[');
     int failed = 0;
@@ -237,7 +240,8 @@ int classify(const Arguments& a) {
                 w.field("probability", p.probability).close('}');
             }
             w.close(']').close('}');
-            fmt::print("{}: {}\n", gx::printable(names[i]->string()), line);
+            line = fmt::format("{}: {}\n", gx::printable(names[i]->string()), line);
+            (void)std::fputs(line.c_str(), stdout);
         }
     }
     if (!a.json.empty())

@@ -155,6 +155,13 @@ TEST(JsonValue, NamesTheFieldThatDoesNotFit) {
     EXPECT_EQ(told([&] { (void)v.at("b").integer(); }),
               "field 'b' is not a whole number within its range");
     EXPECT_EQ(told([&] { (void)v.at("c").number(); }), "field 'c' is not a number");
+    for (const char* tiny : {"1e-400", "-1e-400", "4.9e-5000", "1E-999999"})
+        EXPECT_EQ(gx::read_json(tiny).number(), 0) << tiny;
+    const std::string zeros(400, '0');
+    EXPECT_EQ(gx::read_json("0." + zeros + "1").number(), 0);
+    EXPECT_EQ(gx::read_json("1" + zeros + "e-399").number(), 10);
+    for (const std::string& huge : {std::string("-1e400"), "1" + zeros, "1" + zeros + "e-5"})
+        EXPECT_EQ(told([&] { (void)gx::read_json(huge).number(); }), "a value is not a number");
     EXPECT_EQ(told([&] { (void)v.at("d").integer<std::int8_t>(); }),
               "field 'd' is not a whole number within its range");
     EXPECT_EQ(told([&] { (void)v.at("b").string(); }), "field 'b' is not a string");

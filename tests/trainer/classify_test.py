@@ -87,9 +87,16 @@ with tempfile.TemporaryDirectory() as folder:
         at, long = below, long + "/" + "d" * 250
     os.close(at)
     os.mkdir(folder + "/photographs/locked", 0 if os.geteuid() else 0o755)  # root reads it anyway
-    run = subprocess.run([os.path.abspath(sys.argv[1]), "--weights", "w", "--json", "out.json",
-                          "photographs", "photographs/loop.png"], cwd=folder, capture_output=True,
-                         text=True)
+    command = [os.path.abspath(sys.argv[1]), "--weights", "w", "--json", "out.json", "photographs",
+               "photographs/loop.png"]
+    nobody, lines = os.pipe()
+    os.close(nobody)  # reads the lines, as behind `| head -0`
+    assert subprocess.run(command, cwd=folder, stdout=lines, stderr=subprocess.PIPE).returncode == 1
+    os.close(lines)
+    with open(folder + "/out.json") as out:
+        assert len(json.load(out)["images"]) == 3
+    os.remove(folder + "/out.json")
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert run.returncode == 1, run
     assert run.stderr.count("'photographs/loop.png' cannot be read") == 2, run.stderr
     assert "'photographs/deep/dangling.PNG' cannot be read" in run.stderr, run.stderr

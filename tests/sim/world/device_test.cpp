@@ -296,6 +296,14 @@ TEST(SimDevice, ABatchIsWaitedForOnce) {
     };
     EXPECT_EQ(times(true), times(false));
 }
+TEST(SimDevice, SaysWhichGpusAreSlower) {
+    using gx::sim::Factor;
+    const std::vector<Factor> factors{Factor::of(1), Factor::of(1.5), Factor::of(0.9)};
+    const auto notes = World(gx::sim::ethernet_10g(3), {.gpu_factors = factors}).info().notes;
+    EXPECT_EQ(std::ranges::count(
+                  notes, "Kernels take 1.5 times as long on rank 1, 0.9 times as long on rank 2."),
+              1);
+}
 TEST(SimDevice, SaysWhichOptionsCannotBe) {
     auto spec = gx::sim::ethernet_10g(2);
     spec.machine.gpu.copy_engines = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <charconv>      // from_chars
+#include <cmath>         // fabs
+#include <cstdlib>       // strtod
 #include <system_error>  // errc
 
 #include <gx/io/json_value.hpp>  // JsonValue
@@ -45,8 +47,11 @@ bool read_number(const JsonValue& v, Number& x) {
 
 GX_DECL double JsonValue::number() const {
     double x = 0;
-    if (!detail::read_number(*this, x)) wrong("a number");
-    return x;
+    if (detail::read_number(*this, x)) return x;
+    // Out of range: below the least double a number is 0, as other readers have it.
+    if (kind != Kind::number || !(std::fabs(std::strtod(text.c_str(), nullptr)) < 1))
+        wrong("a number");
+    return 0;
 }
 GX_DECL bool JsonValue::whole(std::int64_t& x) const { return detail::read_number(*this, x); }
 GX_DECL bool JsonValue::whole(std::uint64_t& x) const { return detail::read_number(*this, x); }

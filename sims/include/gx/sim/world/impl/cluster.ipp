@@ -315,8 +315,20 @@ GX_DECL WorldInfo info(const ClusterSpec& spec, const ClusterOptions& options) {
         a.notes.push_back("Jitter: every pass takes up to " +
                           std::to_string(options.compute_jitter) +
                           " of its time more or less, uniformly, from the seed.");
-    for (const auto& [what, jitter] : {std::pair{"GPUs differ", options.variation.gpu},
-                                       std::pair{"passes vary", options.variation.pass}})
+    std::string slow;
+    for (std::size_t r = 0; r < options.gpu_factors.size(); ++r) {
+        const double factor = options.gpu_factors[r].value();
+        if (factor == 1) continue;
+        std::string times = std::to_string(factor);
+        times.erase(times.find_last_not_of('0') + 1);
+        if (times.ends_with('.')) times.pop_back();
+        slow += (slow.empty() ? "" : ", ") + times + " times as long on rank " + std::to_string(r);
+    }
+    if (!slow.empty()) a.notes.push_back("Kernels take " + slow + ".");
+    Jitter of_gpus = options.variation.gpu;
+    if (!options.gpu_factors.empty()) of_gpus = {};  // in its place
+    for (const auto& [what, jitter] :
+         {std::pair{"GPUs differ", of_gpus}, std::pair{"passes vary", options.variation.pass}})
         if (jitter.kind != Jitter::Kind::none)
             a.notes.push_back("Jitter: " + std::string(what) + " by a " +
                               std::string(to_string(jitter.kind)) + " distribution of " +
