@@ -97,10 +97,12 @@ double millions_in(std::string_view name) {
         std::string_view word =
             rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
         const std::string_view behind = rest.substr(word.size());
-        if (n <= 0 || version || word.empty() || counts_others(behind)) continue;
+        const bool other = !behind.empty() && is_digit(behind[0]);  // "ResNet-50 M60", "T4"
+        if (n <= 0 || version || word.empty() || other || counts_others(behind)) continue;
         if (behind.size() > 1 && behind[0] == '-' && counts_others(behind.substr(1))) continue;
         if (word == "m" || word == "mio" || word == "million" || word == "millions") return n;
         if (word == "b" || word == "bn" || word == "billion" || word == "billions") return n * 1000;
+        if (word == "t" || word == "trillion" || word == "trillions") return n * 1'000'000;
     }
     return 0;
 }

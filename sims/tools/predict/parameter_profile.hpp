@@ -22,7 +22,7 @@ struct ParameterProfile {
 [[nodiscard]] bool opens_with(std::string_view model, std::string_view name);
 [[nodiscard]] bool holds(std::string_view model, std::string_view name);
 
-/// N of "345M", "1,300M", "1.3B", "8.3 bn" or "175 billion" in a name, in millions; 0: none.
+/// N of "345M", "1,300M", "1.3B", "8.3 bn", "175 billion" or "1T" in a name, in millions; 0: none.
 /// Numbers of tokens, words and images are none of parameters.
 [[nodiscard]] double millions_in(std::string_view name);
 

@@ -60,8 +60,12 @@ TEST(ParameterProfiles, CountsOfTokensAreNotParameters) {
     EXPECT_EQ(millions_in("LM, 2 B samples, 50 M parameters"), 50);
     EXPECT_EQ(millions_in("a 1.3B-parameter GPT"), 1300);
     EXPECT_EQ(millions_in("GPT 2.7B, 2048 tokens"), 2700);
-    for (const char* name : {"GPT, 300B tokens", "LM on 1B words", "transformer 1b-word benchmark",
-                             "net, 1.28M images", "LM on 1 B Word"})
+    EXPECT_EQ(millions_in("GPT 1T"), 1'000'000);
+    EXPECT_EQ(millions_in("MoE 1.6 trillion"), 1'600'000);
+    EXPECT_EQ(millions_in("GPT on 1T tokens (1.3B)"), 1300);
+    for (const char* name :
+         {"GPT, 300B tokens", "LM on 1B words", "transformer 1b-word benchmark",
+          "net, 1.28M images", "LM on 1 B Word", "ResNet-50 M60", "ResNet-50 T4"})
         EXPECT_EQ(millions_in(name), 0) << name;
 }
 
