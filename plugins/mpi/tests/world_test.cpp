@@ -272,12 +272,33 @@ TEST_P(MpiWorld, AProcessThatExitsHoldsNoOther) {
     const JobEnd first = mpi_run(GetParam(), 3, "exits first", GetParam(), Folder(), 30);
     EXPECT_NE(first.status, 124) << "it hung: " << first.output;
     EXPECT_EQ(first.said[0], "returned") << first.output;
+    // A launcher may take this one for the rank's orderly end.
+    const JobEnd quiet = mpi_run(GetParam(), 3, "exits quietly", GetParam(), Folder(), 30);
+    EXPECT_NE(quiet.status, 124) << "it hung: " << quiet.output;
+    expect_first(quiet, {quiet.said[0], quiet.said[2]},
+                 "step 4, operation all-reduce: rank 1 is lost");
     expect_all(2, "exits never", "returned");
 }
-/// The others may be in MPI_Finalize, or on their way there, where the launcher may end them.
-TEST_P(MpiWorld, ARankThatDiesAtItsExitHoldsNoOther) {
-    const JobEnd end = mpi_run(GetParam(), 3, "dies_at_exit", GetParam(), Folder(), 30);
-    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+/// The others wait for it there, and not in MPI_Finalize, which they leave out then.
+TEST_P(MpiWorld, ARankThatDiesAtItsExitHoldsNoOtherAndIsNamed) {
+    for (const std::string how : {"killed", "quietly"}) {
+        const JobEnd end = mpi_run(GetParam(), 3, "dies_at_exit " + how, GetParam(), Folder(), 30);
+        EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+        EXPECT_TRUE(holds(end.output, "gx: rank 1 (host ", " is lost: its connection ended"))
+            << end.output;
+    }
+}
+/// One after the other or side by side, of which each rank has its own order.
+TEST_P(MpiWorld, WorldsOfSeveralThreadsEndInAnyOrder) {
+    const JobEnd end = mpi_run(GetParam(), 3, "threads", GetParam(), Folder(), 30);
+    EXPECT_EQ(end.status, 0) << end.output;
+    for (const std::string& said : end.said) EXPECT_EQ(said, "returned") << end.output;
+}
+/// As in a job of two programs: those that leave it to gx do not wait for it at their exits.
+TEST_P(MpiWorld, OneRankMayEndMpiItself) {
+    const JobEnd end = mpi_run(GetParam(), 3, "mixed", GetParam(), Folder(), 30);
+    EXPECT_EQ(end.status, 0) << end.output;
+    for (const std::string& said : end.said) EXPECT_EQ(said, "returned") << end.output;
 }
 TEST_P(MpiWorld, AnErrorBesideAWorldWaitsForNoOther) {
     const JobEnd end = mpi_run(GetParam(), 2, "throws_beside", GetParam(), Folder(), 30);

@@ -6,10 +6,15 @@
 #include <sys/wait.h>      // waitpid
 #include <unistd.h>        // fork, sysconf
 
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gx/mpi/world.hpp>
 
@@ -35,8 +40,20 @@ inline void let_others_begin(auto& rank) {
 }
 
 /// Rank 1 exits with 3, "in" a run or "behind" it; "never": all return. No world is destroyed.
-/// "first": it exits, and the others destroy two worlds.
+/// "first": it exits, and the others destroy two worlds. "quietly": with 0, in a run, and the
+/// others destroy theirs. A world has ended before.
 inline std::string exits(const std::string& when) {
+    {
+        mpi::World<> over({.announce = false});
+    }
+    if (when == "quietly") {
+        mpi::World<> world;
+        world.run([](auto& rank) {
+            let_others_begin(rank);
+            if (rank.rank() == 1) std::exit(0);
+            wait_for_rank_1(rank);
+        });
+    }
     if (when == "first") {
         mpi::World<> one, two;
         two.run([](auto&) {});
@@ -56,11 +73,48 @@ inline std::string exits(const std::string& when) {
     return "returned";
 }
 
-/// Rank 1 dies at its exit.
-inline std::string dies_at_exit() {
+/// Rank 1 dies at its exit, long after the others are at theirs: by SIGKILL, or "quietly", with 0.
+inline std::string dies_at_exit(const std::string& how) {
     mpi::World<> world;
     world.run([](auto&) {});
-    if (world.first_local_rank() == 1) (void)std::atexit([] { (void)::raise(SIGKILL); });
+    if (world.first_local_rank() != 1) return "returned";
+    static bool quietly = false;
+    quietly = how == "quietly";
+    (void)std::atexit([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        if (quietly) ::_exit(0);
+        (void)::raise(SIGKILL);
+    });
+    return "returned";
+}
+
+/// Six worlds, which six threads destroy, at first at once, then each rank in another order.
+inline std::string ends_in_threads() {
+    for (int i = 0; i < 4; ++i) {
+        std::array<std::optional<mpi::World<>>, 6> worlds;
+        for (auto& world : worlds) world.emplace(mpi::JobOptions{.announce = false});
+        std::vector<std::thread> threads;
+        for (int k = 0; k < 6; ++k)
+            threads.emplace_back([&, k] {
+                auto& world = worlds[static_cast<std::size_t>(k)];
+                const int turn = i * k * (world->first_local_rank() + 1) % 6;
+                std::this_thread::sleep_for(std::chrono::milliseconds(turn));
+                world.reset();
+            });
+        for (std::thread& one : threads) one.join();
+    }
+    return "returned";
+}
+
+/// The process of rank 0 initialises and ends MPI itself, the others leave both to gx.
+inline std::string one_ends_mpi(bool is_first) {
+    int given = 0;
+    if (is_first) (void)MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &given);
+    {
+        mpi::World<> world;
+        world.run([](auto&) {});
+    }
+    if (is_first) (void)MPI_Finalize();
     return "returned";
 }
 

@@ -882,7 +882,12 @@ const std::map<std::string, Mode> modes{
      }},
     {"exits", [](const std::string&, const Arguments& a) { return mpi_tests::exits(a.at(0)); }},
     {"dies_at_exit",
-     [](const std::string&, const Arguments&) { return mpi_tests::dies_at_exit(); }},
+     [](const std::string&, const Arguments& a) { return mpi_tests::dies_at_exit(a.at(0)); }},
+    {"threads", [](const std::string&, const Arguments&) { return mpi_tests::ends_in_threads(); }},
+    {"mixed",
+     [](const std::string&, const Arguments&) {
+         return mpi_tests::one_ends_mpi(std::string_view(rank_of_launcher()) == "0");
+     }},
     {"throws_beside",
      [](const std::string&, const Arguments&) { return mpi_tests::throws_beside_a_world(); }},
     {"finalizes", [](const std::string&, const Arguments&) { return mpi_tests::finalizes(); }},
