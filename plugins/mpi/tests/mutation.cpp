@@ -4,16 +4,23 @@
 #include <gx/mpi/all_reduce.hpp>
 #include <gx/mpi/world.hpp>
 
+#include <sys/wait.h>  // WEXITSTATUS
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
+
+#include "ranks/ends.hpp"
 
 namespace {
 
 using namespace gx;
+
+std::string rank_of_launcher() { return std::getenv("OMPI_COMM_WORLD_RANK"); }
 
 void expect_that(bool holds, const std::string& what) {
     if (!holds) throw Error("WRONG: " + what);
@@ -174,6 +181,35 @@ void places() {
     world.run([](auto&) {});  // again
 }
 
+/// Rank 1 leaves, where the others run.
+std::string leaves() {
+    mpi::World<> world;
+    if (world.first_local_rank() != 1) world.run([](auto&) {});
+    return "returned";
+}
+
+/// A check whose ranks end in ways of their own (ranks/ends.hpp): those that return, and what the
+/// job prints.
+struct End {
+    const char* name;
+    std::string (*run)();
+    std::vector<int> returning;
+    const char* printed;
+};
+const std::vector<End> ends{
+    {"exits_first", [] { return mpi_tests::exits("first"); }, {0, 2}, ""},
+    {"exits_in", [] { return mpi_tests::exits("in"); }, {}, "all-reduce: rank 1 is lost"},
+    {"exits_behind", [] { return mpi_tests::exits("behind"); }, {0}, ""},
+    {"exits_quietly", [] { return mpi_tests::exits("quietly"); }, {}, "all-reduce: rank 1 is lost"},
+    {"exits_never", [] { return mpi_tests::exits("never"); }, {0, 1, 2}, ""},
+    {"dies", [] { return mpi_tests::dies_at_exit("quietly"); }, {0, 1, 2}, "gx: rank 1 (host "},
+    {"threads", mpi_tests::ends_in_threads, {0, 1, 2}, ""},
+    {"mixed", [] { return mpi_tests::one_ends_mpi(rank_of_launcher() == "0"); }, {0, 1, 2}, ""},
+    {"finalizes", mpi_tests::finalizes, {0, 1, 2}, ""},
+    {"forks", mpi_tests::forks, {0, 1, 2}, ""},
+    {"leaves", leaves, {1}, "rank 1 on host "},
+    {"beside", mpi_tests::throws_beside_a_world, {}, "the disk is full"}};
+
 struct Check {
     const char* name;
     void (*run)();
@@ -192,18 +228,35 @@ const Check checks[]{{"messages", messages},
 /// Writes a file where the check has passed: MPI's launcher has another status where ranks end
 /// after an error, without MPI_Finalize.
 int as_rank(const std::string& name, const std::string& folder) {
-    for (const Check& check : checks) {
-        if (check.name != name) continue;
-        try {
-            check.run();
-            std::ofstream(folder + "/" + name + std::getenv("OMPI_COMM_WORLD_RANK")) << "passed";
-            return 0;
-        } catch (const std::exception& e) {
-            std::fprintf(stderr, "%s\n", e.what());
-            return 1;
-        }
+    const std::string file = folder + "/" + name + rank_of_launcher();
+    try {
+        for (const Check& check : checks)
+            if (check.name == name) check.run(), std::ofstream(file) << "passed";
+        for (const End& end : ends)
+            if (end.name == name) std::ofstream(file) << end.run();
+        return 0;
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        return 1;
     }
-    return 2;
+}
+
+/// Runs a check as three ranks. Returns whether it ended, those in `ranks` passed, and it printed
+/// that.
+bool passes(const std::string& self, const std::string& folder, const std::string& name,
+            const std::vector<int>& ranks, const std::string& printed) {
+    const std::string output = folder + "/output";
+    const int status = std::system(
+        ("timeout -k 5 20 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -n 3 " +
+         self + " " + name + " " + folder + " < /dev/null > " + output + " 2>&1")
+            .c_str());
+    std::ifstream in(output);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    bool good = WIFEXITED(status) && WEXITSTATUS(status) != 124 && text.find(printed) != text.npos;
+    for (const int r : ranks)
+        good = good && std::filesystem::exists(folder + "/" + name + std::to_string(r));
+    if (!good) std::printf("%s fails:\n%s\n", name.c_str(), text.c_str());
+    return good;
 }
 
 }  // namespace
@@ -214,20 +267,11 @@ int main(int count, char** arguments) {
     char folder[] = "/tmp/gx_mutation_XXXXXX";
     if (::mkdtemp(folder) == nullptr) return 2;
     const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-    int failures = 0;
-    for (const Check& check : checks) {
-        const std::string command =
-            "timeout -k 5 20 mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none "
-            "-n 3 " +
-            self + " " + check.name + " " + folder + " < /dev/null";
-        (void)!std::system(command.c_str());
-        for (const char* rank : {"0", "1", "2"}) {
-            if (std::filesystem::exists(std::string(folder) + "/" + check.name + rank)) continue;
-            std::printf("%s fails on rank %s\n", check.name, rank);
-            ++failures;
-        }
-        if (failures > 0) break;
-    }
+    bool good = true;
+    for (const Check& check : checks)
+        good = good && passes(self, folder, check.name, {0, 1, 2}, "");
+    for (const End& end : ends)
+        good = good && passes(self, folder, end.name, end.returning, end.printed);
     std::filesystem::remove_all(folder);
-    return failures > 0;
+    return good ? 0 : 1;
 }
