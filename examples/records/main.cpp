@@ -261,21 +261,23 @@ std::int64_t missing_shards(const Paths& read) {
 }
 
 /// Indexes that list another number of bytes than their shard has: cut ones, or another shard's.
-std::int64_t wrong_indexes(const gx::EncodedFiles& source) {
+std::int64_t wrong_indexes(const gx::EncodedFiles& source, const Paths& shards) {
     std::map<std::string, std::uint64_t> listed;  // bytes, by shard
     for (std::uint32_t i = 0; i < source.info().count; ++i) {
         const gx::EncodedEntry e = source.entry(i);
         listed[e.file] += (e.bytes + 3) / 4 * 4;  // records begin at multiples of 4
     }
     std::int64_t wrong = 0;
-    for (const auto& [file, bytes] : listed) {
-        const fs::path shard(file), index = fs::path(shard).replace_extension(".idx");
+    for (const fs::path& shard : shards) {  // one may have no sample
+        const fs::path index = fs::path(shard).replace_extension(".idx");
+        const std::uint64_t bytes = listed[shard.string()];
         if (shard.extension() != ".rec" || !fs::exists(index) || fs::file_size(shard) == bytes)
             continue;
         gx::print_error(
             "gx_records: '{}' lists {} of the {} bytes of '{}': it is cut, or another shard's. "
             "Remove it, and the records are found without it\n",
-            gx::printable(index.string()), bytes, fs::file_size(shard), gx::printable(file));
+            gx::printable(index.string()), bytes, fs::file_size(shard),
+            gx::printable(shard.string()));
         ++wrong;
     }
     return wrong;
@@ -295,7 +297,7 @@ int verify(const Arguments& a) {
                source.info().count - reader->skipped().count, source.info().classes, bytes,
                corrupt);
     write_json(a, source.info(), corrupt, a.verify);
-    const bool is_indexed = corrupt > 0 || wrong_indexes(source) == 0;
+    const bool is_indexed = corrupt > 0 || wrong_indexes(source, a.verify) == 0;
     return missing_shards(a.verify) > 0 || corrupt > 0 || !is_indexed ? 1 : 0;
 }
 

@@ -196,6 +196,38 @@ TEST_F(BadRecordIo, AnIndexThatPointsTwiceToTheSameBytes) {
                       "a.idx' has another record from byte 36 on"));
     EXPECT_THAT(skipping(bytes, 1), ElementsAre(StoredSample{"good", 2}, StoredSample{"good", 2}));
 }
+TEST_F(BadRecordIo, AnIndexWithoutALine) {
+    for (const char* lines : {"", "\n\r\n"}) {
+        write_text(folder / "a.idx", lines);
+        for (const OnCorrupt on_corrupt : {OnCorrupt::stop, OnCorrupt::skip})
+            EXPECT_TRUE(holds(opening(good + good, {{.on_corrupt = on_corrupt}, {}}),
+                              "a.idx' lists no record, and '",
+                              "a.rec' has 72 bytes: expected a line",
+                              "or remove it, and records are found without it"));
+        EXPECT_TRUE(holds(opening(""), "the file is empty: it has 0 bytes"));
+    }
+    write_text(folder / "b.rec", good);  // another shard does not make it a whole source
+    write_text(folder / "a.rec", good);
+    EXPECT_TRUE(
+        holds(error_of([&] { const RecordIo source({folder / "b.rec", folder / "a.rec"}); }),
+              "a.idx' lists no record"));
+}
+TEST_F(BadRecordIo, AnIndexThatEndsBeforeTheFile) {
+    write_text(folder / "a.idx", "1\t36\n0\t0\n");
+    EXPECT_TRUE(holds(opening(good + good + good), "a.rec', record at byte 72: '",
+                      "a.idx' lists no record from there on, and the file has 108 bytes",
+                      "Remove the .idx file, and records are found without it"));
+    EXPECT_THAT(skipping(good + good + good, 1),
+                ElementsAre(StoredSample{"good", 2}, StoredSample{"good", 2}));
+    std::string bytes = good + good + good;
+    bytes[37] = '?';  // where the last one that is listed is corrupt
+    EXPECT_THAT(skipping(bytes, 2), ElementsAre(StoredSample{"good", 2}));
+    bytes[37] = magic[1], bytes[0] = '?';
+    EXPECT_THAT(skipping(bytes, 2), ElementsAre(StoredSample{"good", 2}));
+    const std::string odd = record("odd");  // its last byte is padding
+    EXPECT_THAT(skipping(good + odd.substr(0, odd.size() - 1), 0),
+                ElementsAre(StoredSample{"odd", 2}, StoredSample{"good", 2}));
+}
 TEST_F(BadRecordIo, AListThatDoesNotFit) {
     const RecordIoOptions listed{{}, {folder / "a.lst"}};
     write_text(folder / "a.lst", "1\t0\tx.jpg\n");

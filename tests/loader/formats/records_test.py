@@ -218,11 +218,23 @@ def test(folder, draw):
         expect("a shard twice", "is given twice" in done.stderr, True)
 
     # ---- Faults ----
-    (folder / "cut.rec").write_bytes((folder / "one.rec").read_bytes())
+    data = (folder / "one.rec").read_bytes()
+    (folder / "cut.rec").write_bytes(data)
     lines = (folder / "one.idx").read_text().splitlines(keepends=True)
     (folder / "cut.idx").write_text("".join(lines[:1]))
     done = run("--verify", folder / "cut.rec", status=1)
     expect("an index that is cut is named", f"'{folder / 'cut.idx'}' lists " in done.stderr, True)
+    if len(lines) > 2:
+        (folder / "cut.idx").write_text("".join(lines[1:]))
+        done = run("--verify", folder / "cut.rec", status=1)
+        expect("and one that has lost its first lines",
+               f"'{folder / 'cut.idx'}' lists {len(data) - records[1][0]} of the {len(data)} bytes"
+               in done.stderr, True)
+    for whole in [], [folder / "one.rec"]:
+        (folder / "cut.idx").write_text("")
+        done = run("--verify", *whole, folder / "cut.rec", status=2)
+        expect("an index without a line is named",
+               f"'{folder / 'cut.idx'}' lists no record" in done.stderr, True)
     data = bytearray((folder / "tf.tfrecord").read_bytes())
     data[40] ^= 1
     (folder / "bad.tfrecord").write_bytes(data)

@@ -217,6 +217,11 @@ struct Offsets {
         if (!is_new) duplicate(idx, line, "offset", at, same->second);
         offsets.listed.push_back(at);
     });
+    if (offsets.listed.empty())
+        throw Error(
+            fmt::format("gx: '{}' lists no record, and '{}' has {} bytes: expected a line for each "
+                        "record. Copy it again, or remove it, and records are found without it.",
+                        idx.string(), rec.string(), rec_bytes));
     offsets.sorted = offsets.listed;
     std::ranges::sort(offsets.sorted);
     return offsets;
@@ -255,10 +260,20 @@ public:
         std::error_code hidden;
         if (std::filesystem::exists(idx, hidden)) {
             const auto [listed, sorted] = offsets_of(idx, rec, scanner.bytes());
+            std::uint64_t end = 0;  // of the last one that is listed
             for (const std::uint64_t at : listed) {
                 const auto next = std::ranges::upper_bound(sorted, at);
-                (void)add(index, file, scanner, at, next == sorted.end() ? UINT64_MAX : *next);
+                const bool is_last = next == sorted.end();
+                const auto behind = add(index, file, scanner, at, is_last ? UINT64_MAX : *next);
+                if (is_last) end = behind;
             }
+            if (end < scanner.bytes())
+                index.corrupt(
+                    file, end,
+                    fmt::format("'{}' lists no record from there on, and the file has {} bytes: "
+                                "it is cut, or another file's. Remove the .idx file, and records "
+                                "are found without it",
+                                idx.string(), scanner.bytes()));
             return;
         }
         for (std::uint64_t at = 0; at < scanner.bytes();) at = add(index, file, scanner, at);
