@@ -332,6 +332,43 @@ TEST(Checkpoint, CountsTheImagesOfItsSteps) {
     EXPECT_TRUE(holds(told({30, 3, 20, 28, 5, 1e9}), "field 'sums' is ", "40 images at most"));
 }
 
+/// Sums of fields that can be any whole number.
+TEST(Checkpoint, WithinAnEpochCountsBelowTheLargestInteger) {
+    const Folder folder;
+    const gx::Graph graph = gx::graph<gx::LeNet>();
+    gx::Checkpoint c = full(graph);
+    gx::RunRecord r = three_epochs();
+    r.steps.clear();
+    c.record = rows_text(r);
+    c.step = 1002;
+    c.pending.clear();
+    c.within = {.images = 40, .rank_images = {20, 20}};
+    c.within.statistics.resize(2);
+    gx::write_checkpoint(folder / "whole", graph, c);
+    const gx::SafetensorsFile file = gx::read_safetensors(folder / "whole");
+    const auto state = nlohmann::ordered_json::parse(file.metadata.at("gx"));
+    const auto told = [&](const auto& change) {
+        auto j = state;
+        change(j);
+        write_state(folder / "c", file, j.dump());
+        return error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); });
+    };
+    EXPECT_EQ(told([](auto&) {}), "no error");
+    constexpr auto huge = std::numeric_limits<std::int64_t>::max();
+    const auto images = [&](std::vector<std::int64_t> of_ranks) {
+        return told([&](auto& j) { j["within"]["rank_images"] = of_ranks; });
+    };
+    EXPECT_TRUE(holds(images({20, huge}),
+                      "field 'rank_images' is 9223372036854775807 where 0 to 20 "
+                      "was expected"));
+    EXPECT_TRUE(holds(images({-1, 41}), "field 'rank_images' is -1 where 0 to 40"));
+    EXPECT_TRUE(holds(images({20, 19}), "field 'rank_images' is 39 where 40 of 2 ranks"));
+    EXPECT_TRUE(holds(images({40}), "field 'rank_images' is 40 where 40 of 2 ranks"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["epoch"] = std::numeric_limits<int>::max(); }),
+                      "field 'epoch' is 2147483647 where 0 to 2147483646 was expected"));
+    EXPECT_TRUE(holds(told([](auto& j) { j["epoch"] = -1; }), "field 'epoch' is -1 where 0 to"));
+}
+
 /// Any field of the header, at any depth, replaced by some other value: read or refused by name.
 RC_GTEST_PROP(Checkpoint, ARandomFieldIsReadOrRefused, ()) {
     static const gx::Graph graph = gx::graph<gx::LeNet>();

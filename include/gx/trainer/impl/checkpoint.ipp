@@ -119,8 +119,10 @@ struct Reader {
                fmt::format("1 to {}", largest / c.ranks));
         expect(c.images >= c.ranks && c.images <= images_max, "images", c.images,
                "one or more for each rank, and at most 4294967295");
-        const int begun = c.epoch + (c.is_within() ? 1 : 0);
-        expect(c.epoch >= 0 && begun >= 1 && c.epoch < largest, "epoch", c.epoch, "1 or more");
+        const int within = c.is_within() ? 1 : 0;
+        expect(c.epoch >= 1 - within && c.epoch < largest, "epoch", c.epoch,
+               fmt::format("{} to {}", 1 - within, largest - 1));
+        const int begun = c.epoch + within;
         expect(c.step >= begun && c.step <= begun * c.images, "step", c.step,
                fmt::format("{} to {}, as {} epochs of {} images have", begun, begun * c.images,
                            begun, c.images));
@@ -262,7 +264,8 @@ struct Reader {
         std::int64_t sum = 0;
         for (const JsonValue& x : found->at("rank_images").array()) {
             w.rank_images.push_back(x.integer());
-            expect(w.rank_images.back() >= 0, "rank_images", w.rank_images.back(), "0 or more");
+            expect(w.rank_images.back() >= 0 && w.rank_images.back() <= w.images - sum,
+                   "rank_images", w.rank_images.back(), fmt::format("0 to {}", w.images - sum));
             sum += w.rank_images.back();
         }
         expect(std::ssize(w.rank_images) == c.ranks && sum == w.images, "rank_images", sum,
