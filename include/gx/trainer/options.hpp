@@ -32,8 +32,10 @@ struct CheckpointOptions {
     std::int64_t every_steps = 0;  ///< "step-00001000.safetensors"; 0: none within epochs
     double every_minutes = 0;      ///< the same, by the wall clock of any world; 0: none
     /// The newest so many, and the best by test accuracy; of the run's own names in its folder the
-    /// others are deleted, earlier parts' included. Step rows of an epoch lie in its checkpoint: a
-    /// resumed run's record lacks those of epochs that are gone. 0: all.
+    /// others are deleted, earlier parts' included: before the first is written, and behind each.
+    /// Those further than the checkpoint resumed from are deleted when the run has passed them.
+    /// Step rows of an epoch lie in its checkpoint: a resumed run's record lacks those of epochs
+    /// that are gone. 0: all.
     int keep = 0;
     bool stop_on_failure = true;  ///< where one can't be written; false: a warning in the record
     constexpr bool operator==(const CheckpointOptions&) const = default;

@@ -122,6 +122,50 @@ TEST(CheckpointWriter, OfARunWithoutTestsThereIsNoBest) {
               (std::set<std::string>{"epoch-0001.safetensors", "epoch-0005.safetensors",
                                      "epoch-0006.safetensors"}));
 }
+/// As on a full disk: room is made before the next is written.
+TEST(CheckpointWriter, AResumedRunDeletesThoseBeyondItsKeepBeforeItWrites) {
+    const Folder folder;
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .epochs = 3, .output = folder.path, .evaluate = false};
+    o.checkpoints = {.every_steps = 2};  // 5 steps an epoch
+    (void)Plain(o).train(world, images());
+    std::filesystem::create_directories(folder / "epoch-0004.safetensors/x");  // in its place
+    o.epochs = 4;
+    o.resume = "latest";
+    o.checkpoints = {.keep = 2};
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
+                      "epoch-0004.safetensors' is a folder"));
+    EXPECT_EQ(names_in(folder.path),
+              (std::set<std::string>{"step-00000014.safetensors", "epoch-0003.safetensors",
+                                     "epoch-0004.safetensors"}));
+}
+TEST(CheckpointWriter, TheOneResumedFromStaysUntilTheNext) {
+    const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const Folder folder;
+    for (const char* name : {"a", "resumed", "as far"}) write_text(folder / name, "");
+    gx::detail::trainer::CheckpointWriter writer(graph, 1);
+    writer.begin({.before = {{.file = folder / "a", .step = 1},
+                             {.file = folder / "resumed", .step = 2},
+                             {.file = folder / "as far", .step = 2}}},
+                 folder.path / "." / "resumed");
+    EXPECT_EQ(names_in(folder.path), (std::set<std::string>{"as far", "resumed"}));
+}
+TEST(CheckpointWriter, ThoseOfTheCourseThatItLeavesGoWhenItPassesThem) {
+    const Folder folder;
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .epochs = 4, .output = folder.path, .evaluate = false};
+    o.checkpoints = {.every_steps = 2};  // 5 steps an epoch
+    (void)Plain(o).train(world, images());
+    o.epochs = 3;
+    o.resume = folder / "epoch-0001.safetensors";
+    o.checkpoints = {.every_steps = 3, .keep = 2};
+    (void)Plain(o).train(world, images());
+    EXPECT_EQ(names_in(folder.path),
+              (std::set<std::string>{"step-00000012.safetensors", "epoch-0003.safetensors",
+                                     // it has not come to these
+                                     "step-00000016.safetensors", "step-00000018.safetensors",
+                                     "epoch-0004.safetensors"}));
+}
 TEST(CheckpointWriter, ARunThatIsOverEndsWithItsRecordAgain) {
     struct Calls final : gx::Observer {
         void run_begins(const gx::RunStart&) override { ++number; }
@@ -172,7 +216,7 @@ TEST(CheckpointWriter, AnErrorOfTheRunLosesNoneThatWaits) {
         const std::string one = "a" + std::to_string(i), two = "b" + std::to_string(i);
         {
             gx::detail::trainer::CheckpointWriter writer(graph, 0);
-            writer.begin({});
+            writer.begin({}, {});
             writer.write(c, {.file = folder.path / one, .step = 1});
             writer.write(c, {.file = folder.path / two, .step = 2});  // waits for the first
         }

@@ -35,16 +35,24 @@ struct KeptCheckpoint {
 [[nodiscard]] GX_COLD GX_DECL std::vector<KeptCheckpoint> to_delete(
     const std::vector<KeptCheckpoint>& all, int keep);
 
+/// Checkpoints of earlier parts of a run; in the order of steps.
+struct EarlierCheckpoints {
+    std::vector<KeptCheckpoint> before{};  ///< the step at which the present part begins, or at it
+    std::vector<KeptCheckpoint> behind{};  ///< that step: the present part does those steps anew
+};
+
 /// The checkpoints in a folder that a run which goes on at `step` has by their names, with the
-/// accuracies of its record where its epochs are `tested`; in the order of steps.
-[[nodiscard]] GX_COLD GX_DECL std::vector<KeptCheckpoint> checkpoints_of(
-    const std::filesystem::path& folder, std::int64_t step, const RunRecord& record, bool tested);
+/// accuracies of its record where its epochs are `tested`; of epochs, those in the record.
+[[nodiscard]] GX_COLD GX_DECL EarlierCheckpoints checkpoints_of(const std::filesystem::path& folder,
+                                                                std::int64_t step,
+                                                                const RunRecord& record,
+                                                                bool tested);
 
 /// Writes the checkpoints of a run, of all its worlds, one after the other, on a thread of its own:
 /// from the first on, so that a process may fork before.
 ///
 /// Errors: of a file that can't be written: a sentence in take_news(). What was there before, and
-///         all other checkpoints, stay as they are.
+///         all other checkpoints that are kept, stay as they are.
 /// Threads: one writes and takes news.
 /// Cost:   holds at most three checkpoints: one that is written, one that waits, and that of a
 ///         write(), which waits while another one does.
@@ -58,8 +66,10 @@ public:
     GX_COLD GX_DECL ~CheckpointWriter();
 
     [[nodiscard]] bool has_begun() const { return thread_.joinable(); }
-    /// Before the first. `before`: of earlier parts of the run.
-    GX_COLD GX_DECL void begin(std::vector<KeptCheckpoint> before);
+    /// Before the first: deletes at once what is not kept of the parts before, as a full disk may
+    /// have no room for another one; `resumed_from` stays until the next is written.
+    GX_COLD GX_DECL void begin(EarlierCheckpoints earlier,
+                               const std::filesystem::path& resumed_from);
     GX_COLD GX_DECL void write(Checkpoint checkpoint, KeptCheckpoint as);
     /// Waits until all are written.
     GX_COLD GX_DECL void finish();
@@ -79,10 +89,11 @@ private:
     };
     GX_COLD void work();
     GX_COLD [[nodiscard]] News write_one(const Job& job);
+    GX_COLD void remove(const KeptCheckpoint& old);
 
     const Graph* graph_;
     int keep_;
-    std::vector<KeptCheckpoint> kept_{};  ///< of the writer's thread, once it has begun
+    std::vector<KeptCheckpoint> kept_{}, behind_{};  ///< of the writer's thread, once it has begun
     std::mutex mutex_{};
     std::condition_variable changed_{};
     std::optional<Job> next_{};

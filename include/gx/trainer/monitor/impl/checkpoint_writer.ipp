@@ -28,10 +28,9 @@ GX_DECL std::vector<KeptCheckpoint> to_delete(const std::vector<KeptCheckpoint>&
     return out;
 }
 
-GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& folder,
-                                                   std::int64_t step, const RunRecord& record,
-                                                   bool tested) {
-    std::vector<KeptCheckpoint> out;
+GX_DECL EarlierCheckpoints checkpoints_of(const std::filesystem::path& folder, std::int64_t step,
+                                          const RunRecord& record, bool tested) {
+    EarlierCheckpoints out;
     std::error_code trouble;  // a folder that can't be read has none
     for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
         std::error_code gone;  // by another hand
@@ -53,9 +52,9 @@ GX_DECL std::vector<KeptCheckpoint> checkpoints_of(const std::filesystem::path& 
             one.step = row.step;
             if (tested) one.test_accuracy_pct = row.test_accuracy_pct;
         }
-        if (one.step > step) continue;
-        const auto later = std::ranges::upper_bound(out, one.step, {}, &KeptCheckpoint::step);
-        out.insert(later, std::move(one));
+        auto& all = one.step > step ? out.behind : out.before;
+        const auto later = std::ranges::upper_bound(all, one.step, {}, &KeptCheckpoint::step);
+        all.insert(later, std::move(one));
     }
     return out;
 }
@@ -73,8 +72,14 @@ GX_DECL CheckpointWriter::~CheckpointWriter() {
     thread_.join();
 }
 
-GX_DECL void CheckpointWriter::begin(std::vector<KeptCheckpoint> before) {
-    kept_ = std::move(before);
+GX_DECL void CheckpointWriter::begin(EarlierCheckpoints earlier,
+                                     const std::filesystem::path& resumed_from) {
+    kept_ = std::move(earlier.before);
+    behind_ = std::move(earlier.behind);
+    for (const KeptCheckpoint& old : to_delete(kept_, keep_)) {
+        std::error_code gone;
+        if (!std::filesystem::equivalent(old.file, resumed_from, gone)) remove(old);
+    }
     thread_ = std::thread([this] { work(); });
 }
 
@@ -119,17 +124,26 @@ GX_DECL CheckpointWriter::News CheckpointWriter::write_one(const Job& job) {
     News news{.file = job.as.file, .step = job.as.step};
     try {
         write_checkpoint(job.as.file, *graph_, job.checkpoint);
-        std::erase_if(kept_, [&](const KeptCheckpoint& k) { return k.file == job.as.file; });
+        const auto is_new = [name = job.as.file.filename()](const KeptCheckpoint& k) {
+            return k.file.filename() == name;  // all are of one folder
+        };
+        std::erase_if(kept_, is_new);
+        std::erase_if(behind_, is_new);
         kept_.push_back(job.as);
-        for (const KeptCheckpoint& old : to_delete(kept_, keep_)) {
-            std::error_code gone;  // by another hand
-            std::filesystem::remove(old.file, gone);
-            std::erase(kept_, old);
-        }
+        for (const KeptCheckpoint& old : to_delete(kept_, keep_)) remove(old);
+        while (keep_ > 0 && !behind_.empty() && behind_.front().step <= job.as.step)
+            remove(KeptCheckpoint(behind_.front()));
     } catch (const std::exception& e) {
         news.error = e.what();
     }
     return news;
+}
+
+GX_DECL void CheckpointWriter::remove(const KeptCheckpoint& old) {
+    std::error_code gone;  // by another hand
+    std::filesystem::remove(old.file, gone);
+    std::erase(kept_, old);
+    std::erase(behind_, old);
 }
 
 }  // namespace gx::detail::trainer

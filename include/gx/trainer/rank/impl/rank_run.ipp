@@ -381,10 +381,10 @@ GX_DECL void RankRun::write(Checkpoint& c) {
     const std::filesystem::path file =
         o_.output / (c.is_within() ? step_checkpoint_name(c.step) : checkpoint_name(c.epoch));
     if (!run_.writer->has_begun()) {
-        std::vector<KeptCheckpoint> before;
+        EarlierCheckpoints earlier;
         if (run_.resume && same_output(run_.resumed_from.parent_path(), o_.output))
-            before = checkpoints_of(o_.output, run_.resume->step, record_, o_.evaluate);
-        run_.writer->begin(std::move(before));
+            earlier = checkpoints_of(o_.output, run_.resume->step, record_, o_.evaluate);
+        run_.writer->begin(std::move(earlier), run_.resumed_from);
     }
     KeptCheckpoint as{.file = file, .step = c.step};
     if (!c.is_within() && o_.evaluate)
