@@ -209,6 +209,19 @@ TEST(AtomicFile, IsWrittenWhereTheFileSystemHasNoLocks) {
     EXPECT_EQ(read_text(folder / "f"), "second");
     EXPECT_FALSE(fs::exists(folder / "f.tmp"));
 }
+TEST(AtomicFile, NamesAFolderThatIsMovedAwayBeforeTheEnd) {
+    const Folder folder;
+    fs::create_directory(folder / "of");
+    gx::detail::AtomicFile moved(folder / "of/f"), removed(folder / "g");
+    fs::rename(folder / "of", folder / "other");
+    fs::remove(folder / "g.tmp");
+    const std::string error = error_of([&] { moved.commit(); });
+    EXPECT_TRUE(holds(error, "/of/f' can't be put in place: it was written as '",
+                      "/of/f.tmp', which is gone. That file or its folder was moved or removed"))
+        << error;
+    EXPECT_TRUE(holds(error_of([&] { removed.commit(); }), "/g.tmp', which is gone"));
+    EXPECT_TRUE(holds(error_of([&] { removed.write("more", 4); }), "given up"));
+}
 TEST(AtomicFile, TriesAHundredTimesForAName) {
     const Folder folder;
     other_numbers = true;

@@ -271,7 +271,8 @@ TEST(Checkpoint, EveryFieldIsValidated) {
     for (const std::uint64_t bad :
          {std::uint64_t{8}, std::uint64_t{997}, std::uint64_t{1000}, ~std::uint64_t{0}})
         EXPECT_TRUE(holds(told([&](auto& j) { j["pending"][0]["gradient"] = bad; }),
-                          "field 'gradient' is " + std::to_string(bad)));
+                          "field 'gradient' is " + std::to_string(bad),
+                          "where 998, number 1 of the last 2 before step 1000, was expected"));
     EXPECT_TRUE(holds(told([](auto& j) { j["pending"][1]["loss_scale"] = 1e39; }),
                       "field 'loss_scale' is 1e+39"));
     for (const double bad : {-0.1, 1e39})

@@ -413,7 +413,8 @@ TEST(Trainer, ListsEverythingThatIsWrongAtOnce) {
                       "\n  - Sgd: momentum must be", "\n  - Sgd: weight_decay must be",
                       "\n  - StaticLossScale: factor must be", "\n  - label_smoothing is 1",
                       "\n  - trace_steps is -1", "\n  - there are 3 ranks and 2 training images",
-                      "\n  - there are 3 ranks and 1 test images"));
+                      "\n  - there are 3 ranks and 1 test images: give at least one test image for "
+                      "each rank, use fewer ranks, or set evaluate to false"));
 }
 TEST(Trainer, AWorldWithoutRanksIsRefused) {
     for (const int ranks : {0, -1})

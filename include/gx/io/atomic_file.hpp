@@ -46,6 +46,7 @@ private:
     GX_COLD void remove_left(const std::string& name);
     GX_COLD [[noreturn]] void refuse_name(const std::string& name, const char* is);
     GX_COLD [[noreturn]] void refuse_second_writer(const std::string& name);
+    GX_COLD [[noreturn]] void refuse_lost_name(const std::string& name);
     GX_COLD void drop();
     GX_COLD void open_directly();
     GX_COLD void commit_temporary();

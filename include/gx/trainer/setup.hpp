@@ -142,10 +142,11 @@ GX_COLD [[noreturn]] GX_DECL void throw_bad_loss(int rank, std::int64_t step,
 GX_COLD [[noreturn]] GX_DECL void throw_not_repeated(int rank, std::int64_t step,
                                                      const std::string& reducer,
                                                      const char* difference);
-/// `in_a_row` 0: every step of the run.
+/// `in_a_row` 0: every step of the run. `apart`: ranks decide on their own updates.
 GX_COLD [[noreturn]] GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row,
                                               float loss_scale, std::string_view wire,
-                                              ElementType compute, const std::string& reducer);
+                                              ElementType compute, const std::string& reducer,
+                                              bool apart);
 GX_COLD [[noreturn]] GX_DECL void throw_no_memory(int rank, int batch, int micro_batch,
                                                   const Graph& graph);
 GX_COLD [[noreturn]] GX_DECL void throw_replicas_differ(std::int64_t step, int rank);

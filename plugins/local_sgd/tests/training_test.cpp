@@ -310,6 +310,12 @@ TEST(LocalSgd, ARankSkipsItsOwnOverflowAndTakesPartInTheMean) {
     auto world = threads(3);
     const auto r = T(o).train(world, images());
     EXPECT_EQ(r.skipped_steps, 1) << "by rank 1, though the record is rank 0's";
+    EXPECT_TRUE(std::ranges::any_of(r.warnings, [](const std::string& warning) {
+        return warning.starts_with("1 of ") &&
+               warning.ends_with(
+                   " steps were skipped by at least one rank, because its own "
+                   "gradients had infinities or NaN.");
+    }));
     EXPECT_TRUE(r.steps[1].skipped && !r.steps[0].skipped && !r.steps[2].skipped);
     EXPECT_TRUE(std::isfinite(r.epochs.back().test_loss));
     gx::sim::Cluster<Device> cluster(gx::sim::ethernet_10g(3));
@@ -332,7 +338,13 @@ TEST(LocalSgd, ARunWithoutAnyUpdateFails) {
     const Folder folder;
     T::Options o{.batch = 4, .epochs = 2, .output = folder.path};
     const auto told = [&] { return error_of([&] { (void)T(o).train(world, images()); }); };
-    EXPECT_TRUE(holds(told(), "all 10 steps were skipped"));
+    const std::string text = told();
+    EXPECT_TRUE(holds(text,
+                      "all 10 steps were skipped, because its own gradients had infinities or "
+                      "NaN, and the loss scale is 1. The network does not learn. Lower the "
+                      "learning rate or the loss scale"))
+        << text;
+    EXPECT_EQ(text.find("test reducer"), text.npos) << "it takes no part in gradients";
     o.resume = folder / "epoch-0001.safetensors";
     EXPECT_TRUE(holds(told(), "all 10 steps were skipped"));
 }

@@ -316,8 +316,9 @@ TEST(DecodedPhases, NameTheRecipeThatDoesNotFit) {
                       "images of 16 x 8 (width x height)", "two equal sides"));
     EXPECT_TRUE(holds(refused(train, wide, {{0, 4, 8}}), "phase 1", "test set"));
     const Decoded rectangles(files.test, RecipeDecoder(CentreRecipe({.rectangular = true})));
-    EXPECT_TRUE(
-        holds(refused(train, rectangles, {{0, 4, 4}}), "images of 4 x 4", "at least 8 x 8"));
+    EXPECT_TRUE(holds(refused(train, rectangles, {{0, 4, 8}, {1, 4, 4}}), "this run can't start",
+                      "phase 2 (from epoch 1: batch 4, images of 4 x 4): test set '",
+                      "': rectangular validation about images of 4 x 4", "at least 8 x 8"));
 }
 /// Its last layer is as large as the image.
 struct Flat : Network<ImageShape{3, 8, 8}, 3, Classifier> {

@@ -181,6 +181,11 @@ TEST_F(BadRecordIo, AnIndexThatPointsPastTheFile) {
     EXPECT_TRUE(holds(opening(good + good), "a.idx', line 2", "key '0' is that of line 1"));
     write_text(folder / "a.idx", "0\t0\n1 36\n");
     EXPECT_TRUE(holds(opening(good + good), "a.idx', line 2", "1 columns: expected 2"));
+    write_text(folder / "a.idx", "0\t36\x1b\0\n"s);
+    EXPECT_TRUE(holds(opening(good + good), "a.idx', line 1",
+                      R"('36\u001b\u0000' is not a number. Write)"));
+    write_text(folder / "a.idx", "\x1b\0\t0\n\x1b\0\t36\n"s);
+    EXPECT_TRUE(holds(opening(good + good), R"(key '\u001b\u0000' is that of line 1)"));
     write_text(folder / "a.idx", "0\t-1\n");
     EXPECT_TRUE(holds(opening(good + good), "a.idx', line 1", "'-1' is not a number"));
 }

@@ -202,6 +202,13 @@ TEST_F(BadWebDataset, SamplesThatAreNotWhole) {
     EXPECT_TRUE(holds(skipped(sample("a", "", 1)), "'a.jpg' is empty"));
     EXPECT_TRUE(holds(skipped(member("a.jpg", "x") + member("a.cls", "cat\n")),
                       "'a.cls' holds 'cat': expected a whole number"));
+    EXPECT_TRUE(holds(skipped(member("a.jpg", "x") + member("a.cls", std::string("1\0\x1b[2J", 6))),
+                      R"('a.cls' holds '1\u0000\u001b[2J': expected a whole number)"))
+        << "a terminal takes these bytes for a command, and what() ends at a 0";
+    EXPECT_TRUE(holds(skipped(member("\x1b\xff.jpg", "x")),
+                      R"(sample '\u001b\ufffd' has 1 images and 0 labels)",
+                      R"(such as '\u001b\ufffd.jpg')"));
+    EXPECT_TRUE(holds(skipped(sample("\x1b", "", 1)), R"('\u001b.jpg' is empty)"));
     EXPECT_TRUE(holds(skipped(member("a.jpg", "x") + member("a.cls", "")), "holds ''"));
     EXPECT_TRUE(holds(skipped(sample("a", "x", -1)), "label is -1"));
 }

@@ -202,6 +202,14 @@ GX_DECL void AtomicFile::refuse_second_writer(const std::string& name) {
                 "'. Name another file, or wait until that one is complete.");
 }
 
+GX_DECL void AtomicFile::refuse_lost_name(const std::string& name) {
+    drop();
+    throw Error(
+        "file '" + path_.string() + "' can't be put in place: it was written as '" + name +
+        "', which is gone. That file or its folder was moved or removed meanwhile: write it "
+        "again, and leave its folder as it is until then.");
+}
+
 GX_DECL void AtomicFile::open_directly() {
     if (ended_)
         throw Error("file '" + path_.string() +
@@ -240,7 +248,10 @@ GX_DECL void AtomicFile::commit_temporary() {
     // Where the file system has no locks another writer may have taken it for a dead one's.
     if (!atomic_file::is_file_of(file_, temporary_)) {
         ended_ = true;
-        refuse_second_writer(std::exchange(temporary_, {}));
+        const std::string name = std::exchange(temporary_, {});
+        struct stat other{};
+        if (::lstat(name.c_str(), &other) != 0) refuse_lost_name(name);
+        refuse_second_writer(name);
     }
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
     temporary_.clear();

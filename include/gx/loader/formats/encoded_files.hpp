@@ -54,6 +54,10 @@ public:
     using std::runtime_error::runtime_error;
 };
 
+/// Text of a file between quotation marks, as a sentence shows it: what ends a text or moves a
+/// terminal's cursor is written as JSON has it.
+[[nodiscard]] GX_DECL std::string quoted_text(std::string_view text);
+
 /// The encoded image in the bytes of a record, which may be moved. Throws Flaw.
 using Extract = std::function<std::span<const std::uint8_t>(std::span<std::uint8_t> record)>;
 

@@ -175,7 +175,8 @@ struct Reader {
             const auto index = p.at("gradient").integer<std::uint64_t>();
             expect(count <= c.step && index == std::uint64_t(c.step - count + next), "gradient",
                    index,
-                   fmt::format("the {}th of the last {} before step {}", next + 1, count, c.step));
+                   fmt::format("{}, number {} of the last {} before step {},",
+                               c.step - count + next, next + 1, count, c.step));
             if (!p.find("rate"))
                 wrong(
                     "no field 'rate' of its gradients in flight. Take a checkpoint of this "

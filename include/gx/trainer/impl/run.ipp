@@ -114,12 +114,23 @@ GX_COLD GX_DECL std::vector<RunPhase> phases_of(const RunComposition& compositio
 
 /// Throws unless the network takes the test images of every phase, where they vary in shape.
 GX_COLD GX_DECL void expect_views_fit(const Run& run) {
-    for (const RunPhase& p : run.phases) {
-        ImageShape last = p.graph.input;
-        for (const SampleView& view :
-             run.data.test.views(p.graph.input, p.first_epoch, p.micro_batch))
-            if (view.shape != last) (void)run.graph_at(last = view.shape);
+    Problems problems;
+    for (std::size_t i = 0; i < run.phases.size(); ++i) {
+        const RunPhase& p = run.phases[i];
+        try {
+            ImageShape last = p.graph.input;
+            for (const SampleView& view :
+                 run.data.test.views(p.graph.input, p.first_epoch, p.micro_batch))
+                if (view.shape != last) (void)run.graph_at(last = view.shape);
+        } catch (const Error& e) {
+            if (run.options.phases.empty()) throw;
+            std::string_view sentence = e.what();
+            if (sentence.starts_with("gx: ")) sentence.remove_prefix(4);
+            problems.add(phase_name(run.options.phases, i) + ": test set '" +
+                         run.data.test.info().name + "': " + std::string(sentence));
+        }
     }
+    problems.throw_if_any("gx: this run can't start");
 }
 
 /// What changes as `run` goes on from its checkpoint.
@@ -398,9 +409,11 @@ GX_DECL void summarise(RunRecord& r, const WorldInfo& a, const Run& run) {
     }
     r.event_hash = a.event_hash;
     if (r.skipped_steps > 0)
-        r.warnings.push_back(fmt::format(
-            "{} of {} steps were skipped, because averaged gradients had infinities or NaN.",
-            r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step));
+        r.warnings.push_back(
+            fmt::format("{} of {} steps were skipped{} gradients had infinities or NaN.",
+                        r.skipped_steps, r.epochs.empty() ? 0 : r.epochs.back().step,
+                        run.composition.updates_apart ? " by at least one rank, because its own"
+                                                      : ", because averaged"));
     warn_of_left_out(r, run);
     if (run.options.evaluate) warn_of_chance(r, run.data.test);
 }

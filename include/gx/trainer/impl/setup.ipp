@@ -85,8 +85,8 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                                "ranks as images",
                                ranks, images));
     problems.check(!o.evaluate || test.count >= ranks,
-                   fmt::format("there are {} ranks and {} test images: give a test set, or set "
-                               "evaluate to false",
+                   fmt::format("there are {} ranks and {} test images: give at least one test "
+                               "image for each rank, use fewer ranks, or set evaluate to false",
                                ranks, test.count));
     const bool alike = o.phases.empty() ? test.shape == train.shape  // or resized by phase
                                         : test.shape.channels == train.shape.channels;
@@ -430,20 +430,23 @@ GX_DECL void throw_not_repeated(int rank, std::int64_t step, const std::string& 
                     rank, step, difference, reducer));
 }
 GX_DECL void throw_skips(int rank, std::int64_t step, std::int64_t in_a_row, float loss_scale,
-                         std::string_view wire, ElementType compute, const std::string& reducer) {
+                         std::string_view wire, ElementType compute, const std::string& reducer,
+                         bool apart) {
     const std::string wire_advice =
-        " or the loss scale" +
-        (wire == "fp32" ? std::string() : fmt::format(", send fp32 in place of {}", wire));
+        apart || wire == "fp32" ? "" : fmt::format(", send fp32 in place of {}", wire);
     const std::string device_advice =
         compute == ElementType::fp16 ? ", compute in bf16 or fp32 in place of fp16" : "";
-    throw Error(
-        fmt::format("rank {}, step {}: {} skipped, because averaged gradients had infinities or "
-                    "NaN, and the loss scale is {}. The network does not learn. Lower the learning "
-                    "rate{}{}, or test reducer {} with the conformance kit of gx/testing.",
-                    rank, step,
-                    in_a_row > 0 ? fmt::format("the last {} steps in a row were", in_a_row)
-                                 : fmt::format("all {} steps were", step),
-                    loss_scale, wire_advice, device_advice, reducer));
+    const std::string reducer_advice =
+        apart ? ""
+              : fmt::format(", or test reducer {} with the conformance kit of gx/testing", reducer);
+    throw Error(fmt::format(
+        "rank {}, step {}: {} skipped, because {} gradients had infinities or "
+        "NaN, and the loss scale is {}. The network does not learn. Lower the learning "
+        "rate or the loss scale{}{}{}.",
+        rank, step,
+        in_a_row > 0 ? fmt::format("the last {} steps in a row were", in_a_row)
+                     : fmt::format("all {} steps were", step),
+        apart ? "its own" : "averaged", loss_scale, wire_advice, device_advice, reducer_advice));
 }
 GX_DECL void throw_no_memory(int rank, int batch, int micro_batch, const Graph& graph) {
     constexpr double gigabyte = 1e9, element = sizeof(float);

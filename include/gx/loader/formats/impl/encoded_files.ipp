@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>  // sentences
 
+#include <gx/io/json_text.hpp>                  // json_quoted
 #include <gx/io/random_access_file.hpp>         // RandomAccessFile
 #include <gx/loader/formats/encoded_files.hpp>  // the declarations
 
@@ -15,6 +16,12 @@ namespace gx {
 namespace detail::encoded {
 
 inline constexpr int classes_most = 1 << 20;
+
+GX_DECL std::string quoted_text(std::string_view text) {
+    std::string out = json_quoted(text);
+    out.front() = out.back() = '\'';
+    return out;
+}
 
 GX_DECL void Index::corrupt(std::uint32_t file, std::uint64_t offset,
                             const std::string& what) const {

@@ -181,17 +181,18 @@ template <class T>
     T x{};
     const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), x);
     if (trouble != std::errc{} || end != text.data() + text.size())
-        throw Error(fmt::format("gx: '{}', line {}: '{}' is not a number. Write the file again.",
-                                path.string(), line, text));
+        throw Error(fmt::format("gx: '{}', line {}: {} is not a number. Write the file again.",
+                                path.string(), line, encoded::quoted_text(text)));
     return x;
 }
 /// `column`: key or offset.
 [[noreturn]] inline void duplicate(const std::filesystem::path& path, std::int64_t line,
-                                   const char* column, const auto& found, std::int64_t before) {
+                                   const char* column, std::string_view found,
+                                   std::int64_t before) {
     throw Error(
-        fmt::format("gx: '{0}', line {1}: {2} '{3}' is that of line {4}: expected each {2} "
+        fmt::format("gx: '{0}', line {1}: {2} {3} is that of line {4}: expected each {2} "
                     "once. Write the file again.",
-                    path.string(), line, column, found, before));
+                    path.string(), line, column, encoded::quoted_text(found), before));
 }
 
 /// Where the records of a file begin, as its .idx has it.
@@ -214,7 +215,7 @@ struct Offsets {
                             "or remove the .idx file, and records are found without it.",
                             idx.string(), line, at, rec.string(), rec_bytes));
         const auto [same, is_new] = lines_of_offsets.emplace(at, line);
-        if (!is_new) duplicate(idx, line, "offset", at, same->second);
+        if (!is_new) duplicate(idx, line, "offset", columns[1], same->second);
         offsets.listed.push_back(at);
     });
     if (offsets.listed.empty())

@@ -22,6 +22,7 @@ namespace detail::web_dataset {
 using encoded::CorruptRecord;
 using encoded::Flaw;
 using encoded::Index;
+using encoded::quoted_text;
 using encoded::Scanner;
 
 inline constexpr std::size_t block = 512, name_most = 1 << 16, pax_most = 1 << 20;
@@ -103,7 +104,7 @@ inline void read_pax(std::string_view text, Overrides& next) {
         std::uint64_t bytes = 0;
         const auto parsed = std::from_chars(value.data(), value.data() + value.size(), bytes);
         if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size())
-            throw Flaw(fmt::format("the size in its pax header is '{}'", value));
+            throw Flaw(fmt::format("the size in its pax header is {}", quoted_text(value)));
         next.bytes = bytes;
     }
 }
@@ -175,12 +176,13 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                                  : number_of(header.subspan(124, 12), "size")};
             if (m.bytes > left - block)
                 throw Flaw(
-                    fmt::format("'{}' has {} bytes, and the file ends {} bytes behind its "
+                    fmt::format("{} has {} bytes, and the file ends {} bytes behind its "
                                 "header",
-                                m.name, m.bytes, left - block));
+                                quoted_text(m.name), m.bytes, left - block));
             if (kind == '1' || kind == '2') m.link = text_of(header.subspan(157, 100));
             if (kind == 'S')
-                throw Flaw(fmt::format("'{}' is a sparse file: expected whole ones", m.name));
+                throw Flaw(
+                    fmt::format("{} is a sparse file: expected whole ones", quoted_text(m.name)));
             if (kind == 'L' && m.bytes > name_most)
                 throw Flaw(
                     fmt::format("a name of {} bytes: expected at most {}", m.bytes, name_most));
@@ -290,24 +292,25 @@ private:
         const auto& [key, begin, images, labels, image, label, link, is_of_links] = group;
         if (!link.name.empty())
             throw Flaw(
-                fmt::format("'{}' is a link to '{}': pack what it stands for, by 'tar "
+                fmt::format("{} is a link to {}: pack what it stands for, by 'tar "
                             "--dereference --hard-dereference'",
-                            link.name, link.link));
+                            quoted_text(link.name), quoted_text(link.link)));
         if (images != 1 || labels != 1)
             throw Flaw(
-                fmt::format("sample '{}' has {} images and {} labels: expected one member "
-                            "of each, such as '{}.{}' and '{}.{}', side by side",
-                            key, images, labels, key, options_.image_endings.at(0), key,
-                            options_.label_ending));
-        if (image.bytes == 0) throw Flaw(fmt::format("'{}' is empty", image.name));
+                fmt::format("sample {} has {} images and {} labels: expected one member "
+                            "of each, such as {} and {}, side by side",
+                            quoted_text(key), images, labels,
+                            quoted_text(key + "." + options_.image_endings.at(0)),
+                            quoted_text(key + "." + options_.label_ending)));
+        if (image.bytes == 0) throw Flaw(fmt::format("{} is empty", quoted_text(image.name)));
         if (image.bytes > UINT32_MAX)
-            throw Flaw(fmt::format("'{}' is longer than 4 GiB", image.name));
+            throw Flaw(fmt::format("{} is longer than 4 GiB", quoted_text(image.name)));
         const double number = label_of(label);
         if (!keys_.insert(key).second)
             throw Flaw(
-                fmt::format("key '{}' has come before in this file: expected each once, "
+                fmt::format("key {} has come before in this file: expected each once, "
                             "its members side by side",
-                            key));
+                            quoted_text(key)));
         index_.add({image.begin, static_cast<std::uint32_t>(image.bytes), file_, 0, 0}, number,
                    key);
     }
@@ -319,7 +322,8 @@ private:
         std::int64_t label = 0;
         const auto [end, trouble] = std::from_chars(text.data(), text.data() + text.size(), label);
         if (trouble != std::errc{} || end != text.data() + text.size() || m.bytes > 64)
-            throw Flaw(fmt::format("'{}' holds '{}': expected a whole number", m.name, text));
+            throw Flaw(fmt::format("{} holds {}: expected a whole number", quoted_text(m.name),
+                                   quoted_text(text)));
         return static_cast<double>(label);
     }
 

@@ -239,12 +239,13 @@ GX_DECL void RankRun::take(const UnreadStep& of, const Outcome& outcome) {
     }
     if (outcome.floor && outcome.skips_in_a_row >= o_.most_skips)
         throw_skips(rank(), of.step, outcome.skips_in_a_row, outcome.loss_scale,
-                    run_.composition.wire, run_.composition.compute, run_.composition.reducer);
+                    run_.composition.wire, run_.composition.compute, run_.composition.reducer,
+                    run_.composition.updates_apart);
 }
 
 GX_DECL void RankRun::stop_without_updates(float loss_scale) const {
     throw_skips(rank(), step_, 0, loss_scale, run_.composition.wire, run_.composition.compute,
-                run_.composition.reducer);
+                run_.composition.reducer, run_.composition.updates_apart);
 }
 
 GX_DECL EpochRow RankRun::row_of(int epoch, double images, double timed) {
