@@ -136,6 +136,9 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
                        if (a->state == Allocation::State::freed)
                            r.stop("cudaFreeAsync (" + s.name + ") of " + a->name + ", which " +
                                   a->freed_by + " freed already.");
+                       if (a->state == Allocation::State::promised)
+                           r.stop("cudaFreeAsync (" + s.name + ") of " + a->name +
+                                  ", whose cudaMallocAsync has not run. Wait for it first.");
                        r.note(s.actor, {a->begin, a->bytes, true}, "cudaFreeAsync");
                        end(r, *a, "cudaFreeAsync");
                    }});

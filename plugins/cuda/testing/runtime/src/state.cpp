@@ -120,6 +120,7 @@ void Runtime::go_on() {
     for (CUstream_st& s : streams)
         races.note(host, Access::begin, {&s.probe, 1}, {"end of a stream"});
     for (Allocation* const a : memory.live()) {
+        a->state = Allocation::State::live;  // also where its cudaMallocAsync was dropped
         const std::string name = a->name.substr(0, std::min<std::size_t>(a->name.find(" ("), 63));
         races.note(host, Access::begin, {a->begin, a->bytes}, {std::string_view(name)});
         if (a->kind == Allocation::Kind::pinned)

@@ -337,6 +337,39 @@ TEST_F(CudaMemory, StreamOrderedMemoryFreedTooEarly) {
             << text;
     });
 }
+TEST_F(CudaMemory, StreamOrderedMemoryFreedInAnotherStream) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream(), t = new_stream();
+        void* p = nullptr;
+        ok(cudaMallocAsync(&p, 4, s));
+        const std::string text = sentence_of([&] {
+            ok(cudaFreeAsync(p, t));
+            ok(cudaDeviceSynchronize());
+        });
+        EXPECT_TRUE(text.find("race: 'cudaFreeAsync'") == 0 ||
+                    text ==
+                        "cudaFreeAsync (stream 2 of device 0) of device memory 1 of device 0 "
+                        "(4 bytes), whose cudaMallocAsync has not run. Wait for it first.")
+            << text;
+        ok(cudaDeviceSynchronize());  // the double goes on, and the memory is there
+        ok(cudaFree(p));
+    });
+}
+TEST_F(CudaMemory, StreamOrderedMemoryUsedWhereItWasAllocatedAndFreedElsewhere) {
+    in_every_order([] {
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaEvent_t e = new_event();
+        void* p = nullptr;
+        ok(cudaMallocAsync(&p, 4, s));
+        ok(cudaEventRecord(e, s));
+        ok(cudaStreamWaitEvent(t, e, 0));
+        ok(cudaFreeAsync(p, t));
+        ok(cudaDeviceSynchronize());
+        EXPECT_EQ(sentence_of([&] { cudaMemsetAsync(p, 0, 4, s); }),
+                  "cudaMemsetAsync (stream 1 of device 0) writes device memory 1 of device 0 (4 "
+                  "bytes), which cudaFreeAsync freed.");
+    });
+}
 TEST_F(CudaMemory, LeaksAreNamed) {
     name_memory(device_memory(1), "weights");
     pinned_memory(2);
