@@ -1,7 +1,8 @@
 // CUDA Runtime API, "Memory Management": copies and sets; "API synchronization behavior".
-#include <cstring>  // memcpy, memset
-#include <set>      // devices
-#include <utility>  // move
+#include <algorithm>  // min
+#include <cstring>    // memcpy, memset
+#include <set>        // devices
+#include <utility>    // move
 
 #include "state.hpp"
 
@@ -64,6 +65,19 @@ std::vector<Use> uses_of(Runtime& r, const std::string& name, std::initializer_l
     return uses;
 }
 
+/// "The memory areas may not overlap" (cudaMemcpyAsync), and a copy onto itself is of such areas.
+void expect_apart(Runtime& r, const std::string& name, const void* to, const void* from,
+                  std::size_t bytes) {
+    const std::byte *const source = bytes_at(from), *const target = bytes_at(to);
+    if (!Use{source, bytes}.overlaps({target, bytes})) return;
+    const Allocation* const a = r.memory.find(from);
+    const std::byte* const begin = a != nullptr ? a->begin : std::min(source, target);
+    r.stop(name + " copies " + std::to_string(bytes) + " bytes of " +
+           (a != nullptr ? a->name : "memory of the host") + " from its byte " +
+           std::to_string(source - begin) + " to its byte " + std::to_string(target - begin) +
+           ": the two areas overlap. Copy through other memory.");
+}
+
 void count_copy(Runtime& r, std::size_t bytes) {
     ++r.counts.copies;
     r.counts.copied_bytes += static_cast<std::int64_t>(bytes);
@@ -87,6 +101,7 @@ cudaError_t copy_between(Runtime& r, const std::string& name, CUstream_st& s, On
         r, who, {{from.begin, bytes, false, from.device}, {to.begin, bytes, true, to.device}},
         false);
     direction(r, who, to.begin, from.begin, cudaMemcpyDeviceToDevice);
+    expect_apart(r, who, to.begin, from.begin, bytes);
     count_copy(r, bytes);
     r.push(s, {.name = "copy from device " + std::to_string(from.device) + " to device " +
                        std::to_string(to.device) + " of " + std::to_string(bytes) + " bytes",
@@ -124,6 +139,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
             uses_of(r, who, {{from, bytes, false, s.device}, {to, bytes, true, s.device}}, false);
         const std::string name = std::string("copy ") + name_of(direction(r, who, to, from, kind)) +
                                  " of " + std::to_string(bytes) + " bytes";
+        expect_apart(r, who, to, from, bytes);
         count_copy(r, bytes);
         r.push(s, {.name = name,
                    .kind = Operation::Kind::transfer,
@@ -173,6 +189,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
         auto uses =
             uses_of(r, "cudaMemcpy", {{from, bytes, false, -1}, {to, bytes, true, -1}}, true);
         const cudaMemcpyKind is = direction(r, "cudaMemcpy", to, from, kind);
+        expect_apart(r, "cudaMemcpy", to, from, bytes);
         const bool is_staged = is == cudaMemcpyHostToDevice && r.memory.find(from) == nullptr;
         const bool waits = !is_staged && is != cudaMemcpyDeviceToDevice;
         Operation op{.name = std::string("cudaMemcpy ") + name_of(is),

@@ -127,6 +127,46 @@ TEST_F(Copies, OfNoBytesTouchNothing) {
     ok(cudaMemsetAsync(nullptr, 0, 0, nullptr));
     EXPECT_EQ(counters(), mark);
 }
+TEST_F(Copies, BetweenAreasThatOverlapAreRefused) {
+    std::byte* const x = device_memory<std::byte>(1024);
+    const auto text = [](const std::string& name, int bytes, int from, int to) {
+        return name + " copies " + std::to_string(bytes) +
+               " bytes of device memory 1 of device 0 (1024 bytes) from its byte " +
+               std::to_string(from) + " to its byte " + std::to_string(to) +
+               ": the two areas overlap. Copy through other memory.";
+    };
+    const cudaStream_t s = new_stream();
+    const std::string async = "cudaMemcpyAsync (stream 1 of device 0)";
+    EXPECT_EQ(sentence_of([&] { cudaMemcpyAsync(x + 511, x, 512, cudaMemcpyDefault, s); }),
+              text(async, 512, 0, 511));
+    EXPECT_EQ(sentence_of([&] { cudaMemcpyAsync(x, x + 511, 512, cudaMemcpyDefault, s); }),
+              text(async, 512, 511, 0));
+    EXPECT_EQ(sentence_of([&] { cudaMemcpyAsync(x, x, 4, cudaMemcpyDefault, s); }),
+              text(async, 4, 0, 0));
+    EXPECT_EQ(sentence_of([&] { cudaMemcpy(x + 1, x, 2, cudaMemcpyDefault); }),
+              text("cudaMemcpy", 2, 0, 1));
+    EXPECT_EQ(sentence_of([&] { cudaMemcpyPeer(x + 1, 0, x, 0, 2); }),
+              text("cudaMemcpyPeer (default stream of device 0)", 2, 0, 1));
+    EXPECT_EQ(sentence_of([&] { cudaMemcpyPeerAsync(x, 0, x + 1, 0, 2, s); }),
+              text("cudaMemcpyPeerAsync (stream 1 of device 0)", 2, 1, 0));
+    std::vector<int> mine(3);
+    EXPECT_EQ(
+        sentence_of([&] { cudaMemcpy(&mine[1], mine.data(), 8, cudaMemcpyDefault); }),
+        "cudaMemcpy copies 8 bytes of memory of the host from its byte 0 to its byte 4: the two "
+        "areas overlap. Copy through other memory.");
+}
+TEST_F(Copies, BetweenAreasThatMeetAreRight) {
+    in_every_order([] {
+        int *const x = device_memory(8), *const out = pinned_memory(8);
+        const std::vector<int> mine = numbers(1);
+        ok(cudaMemcpy(x, mine.data(), 16, cudaMemcpyDefault));
+        ok(cudaMemcpyAsync(x + 4, x, 16, cudaMemcpyDefault, nullptr));
+        ok(cudaMemcpy(x, x + 4, 16, cudaMemcpyDefault));
+        ok(cudaMemcpyAsync(x, x, 0, cudaMemcpyDefault, nullptr));
+        ok(cudaMemcpy(out, x, 32, cudaMemcpyDefault));
+        for (int i = 0; i < 8; ++i) EXPECT_EQ(out[i], 1 + i % 4);
+    });
+}
 TEST_F(Copies, OfAFailedDeviceReturnItsError) {
     int *const x = device_memory(1), mine = 1;
     fail_operation(1);
