@@ -12,14 +12,18 @@ constexpr std::uintptr_t addresses_max = PTRDIFF_MAX;  // a program has fewer
 constexpr CallRules allocates{.unsafe_in_capture = true};
 constexpr CallRules releases{.unsafe_in_capture = true, .frees = true};
 
-void poison(const Runtime& r, Allocation& a) {
-    if (!r.options.poison) return;
-    if (a.kind == Allocation::Kind::device) Memory::protect(a, true);
+/// False where the system gives no memory for it.
+bool poison(const Runtime& r, Allocation& a) {
+    if (!r.options.poison) return true;
+    const bool on_device = a.kind == Allocation::Kind::device;
+    if (on_device && !Memory::protect(a, true)) return false;
     std::memset(a.begin, 0xff, a.bytes);
-    if (a.kind == Allocation::Kind::device) Memory::protect(a, false);
+    if (on_device) Memory::protect(a, false);
+    return true;
 }
 
-// nullptr: the reason is in *error.
+// nullptr: the reason is in *error. Where the process has too many mappings it is a misuse, since a
+// device would have memory.
 Allocation* allocate(Runtime& r, Allocation::Kind kind, int device, std::size_t bytes,
                      cudaError_t* error) {
     *error = cudaErrorMemoryAllocation;
@@ -32,9 +36,16 @@ Allocation* allocate(Runtime& r, Allocation::Kind kind, int device, std::size_t 
          r.memory.used(device) + Memory::footprint(bytes) > r.options.device_bytes))
         return nullptr;
     Allocation* const a = r.memory.map(kind, device, bytes);
-    if (a == nullptr) return nullptr;
+    if (a == nullptr) {
+        if (const std::string shortage = Memory::shortage(); !shortage.empty())
+            r.stop("an allocation of " + std::to_string(bytes) + " bytes fails: " + shortage);
+        return nullptr;
+    }
+    if (!poison(r, *a)) {
+        r.memory.release(*a, "a lack of memory");
+        return nullptr;
+    }
     *error = cudaSuccess;
-    poison(r, *a);
     const bool on_device = kind == Allocation::Kind::device;
     const std::string label = a->name.substr(0, a->name.find(" ("));
     r.races.note(r.host, gx::Access::begin, {a->begin, a->bytes}, {std::string_view(label)});

@@ -121,8 +121,8 @@ std::string Runtime::host_touches(const void* address) {
         }
     }
     if (running != nullptr) opened_pinned_.push_back({byte, 1, true});  // until close_memory()
-    Memory::set_pages(*a, address, 1, writes ? Allocation::Page::open : Allocation::Page::readable);
-    return "";
+    const auto access = writes ? Allocation::Page::open : Allocation::Page::readable;
+    return Memory::set_pages(*a, address, 1, access) ? "" : refused_access(*a);
 }
 
 }  // namespace gx::cuda_testing

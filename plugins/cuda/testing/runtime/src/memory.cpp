@@ -2,9 +2,10 @@
 
 #include <sys/mman.h>  // madvise, mmap, mprotect
 
-#include <algorithm>  // max, sort
+#include <algorithm>  // count, max, sort
 #include <cstdint>    // PTRDIFF_MAX, uintptr_t
-#include <iterator>   // prev
+#include <fstream>    // limits
+#include <iterator>   // istreambuf_iterator, prev
 
 namespace gx::cuda_testing {
 
@@ -30,23 +31,24 @@ Allocation* Memory::map(Allocation::Kind kind, int device, std::size_t bytes) {
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) return nullptr;
     auto* const pages = static_cast<std::byte*>(all) + page_bytes;
+    const bool is_device = kind == Allocation::Kind::device;
     // Unlike the pages around them, so that a change of their protection is no change of mappings.
-    ::madvise(pages, count * page_bytes, MADV_DONTDUMP);
+    if (::madvise(pages, count * page_bytes, MADV_DONTDUMP) != 0 ||
+        (!is_device && ::mprotect(pages, count * page_bytes, PROT_READ | PROT_WRITE) != 0)) {
+        ::munmap(all, (count + 2) * page_bytes);
+        return nullptr;
+    }
     std::byte* const begin = pages + (count * page_bytes - lines);
     Allocation& a = all_[begin];
     a = {.kind = kind, .device = device, .begin = begin, .bytes = bytes};
     a.pages = pages;
     a.page_count = count;
     live_.insert(&a);
-    const bool is_device = kind == Allocation::Kind::device;
     a.name = (is_device ? "device memory " : "pinned memory ") +
              std::to_string(is_device ? ++devices_memory_ : ++pinned_) +
              (is_device ? " of device " + std::to_string(device) : "") + " (" +
              std::to_string(bytes) + " bytes)";
-    if (!is_device) {
-        a.access.assign(count, Allocation::Page::open);
-        ::mprotect(pages, count * page_bytes, PROT_READ | PROT_WRITE);
-    }
+    if (!is_device) a.access.assign(count, Allocation::Page::open);
     return &a;
 }
 
@@ -67,8 +69,12 @@ void Memory::release(Allocation& a, const std::string& by) {
     a.freed_by = by;
     a.is_open = false;
     live_.erase(&a);
-    ::mmap(a.pages, a.page_count * page_bytes, PROT_NONE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    const std::size_t bytes = a.page_count * page_bytes;
+    if (::mmap(a.pages, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+               -1, 0) != MAP_FAILED)
+        return;
+    ::mprotect(a.pages, bytes, PROT_NONE);  // needs no mapping
+    ::madvise(a.pages, bytes, MADV_DONTNEED);
 }
 
 void Memory::forget_registered(Allocation& a) {
@@ -132,8 +138,20 @@ std::size_t Memory::footprint(std::size_t bytes) {
     return round_up(std::max<std::size_t>(bytes, 1), line_bytes);
 }
 
-void Memory::protect(Allocation& a, bool open) {
-    ::mprotect(a.pages, a.page_count * page_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+bool Memory::protect(Allocation& a, bool open) {
+    return ::mprotect(a.pages, a.page_count * page_bytes,
+                      open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0;
+}
+
+std::string Memory::shortage() {
+    std::ifstream limit("/proc/sys/vm/max_map_count"), mappings("/proc/self/maps");
+    std::ptrdiff_t most = 0;
+    limit >> most;
+    using Characters = std::istreambuf_iterator<char>;
+    constexpr std::ptrdiff_t of_one = 3;  // those that a refused allocation gave back
+    if (std::count(Characters(mappings), Characters(), '\n') + of_one < most) return "";
+    return "the process has all mappings that the system allows (vm.max_map_count). An allocation "
+           "takes two of them here: keep fewer, or raise the limit.";
 }
 
 Use Memory::pages_of(const Use& use) {
@@ -141,19 +159,21 @@ Use Memory::pages_of(const Use& use) {
     return {use.begin - before, round_up(before + use.bytes, page_bytes), use.writes};
 }
 
-void Memory::set_pages(Allocation& a, const void* begin, std::size_t bytes,
+bool Memory::set_pages(Allocation& a, const void* begin, std::size_t bytes,
                        Allocation::Page access) {
-    if (bytes == 0 || a.pages == nullptr) return;
+    if (bytes == 0 || a.pages == nullptr) return true;
     const auto first =
         static_cast<std::size_t>(static_cast<const std::byte*>(begin) - a.pages) / page_bytes;
     const auto end = (static_cast<std::size_t>(static_cast<const std::byte*>(begin) - a.pages) +
                       bytes + page_bytes - 1) /
                      page_bytes;
-    for (std::size_t i = first; i < end; ++i) a.access[i] = access;
     const int bits = access == Allocation::Page::closed     ? PROT_NONE
                      : access == Allocation::Page::readable ? PROT_READ
                                                             : PROT_READ | PROT_WRITE;
-    ::mprotect(a.pages + first * page_bytes, (end - first) * page_bytes, bits);
+    if (::mprotect(a.pages + first * page_bytes, (end - first) * page_bytes, bits) != 0)
+        return false;
+    for (std::size_t i = first; i < end; ++i) a.access[i] = access;
+    return true;
 }
 
 }  // namespace gx::cuda_testing

@@ -38,7 +38,8 @@ struct Allocation {
 /// kernels use device pointers themselves, so a second mapping would not do. An allocation ends
 /// where its last page does, to 256 bytes, and a closed page lies on either side. No address is
 /// given out twice, so that a use after free is known.
-/// Errors: `map` returns nullptr where the system gives no pages.
+/// Errors: `map` returns nullptr where the system gives no pages; shortage() says whether it is for
+/// the number of mappings.
 class Memory {
 public:
     Memory() = default;
@@ -69,10 +70,13 @@ public:
 
     /// The use in whole pages.
     [[nodiscard]] static Use pages_of(const Use& use);
-    static void protect(Allocation& a, bool open);
-    /// Pinned pages of the range.
-    static void set_pages(Allocation& a, const void* begin, std::size_t bytes,
+    /// Opens or closes device memory. False where the system gives no memory for open pages.
+    static bool protect(Allocation& a, bool open);
+    /// Pinned pages of the range. False where the system refuses: the process has all mappings.
+    static bool set_pages(Allocation& a, const void* begin, std::size_t bytes,
                           Allocation::Page access);
+    /// What the process has too many of, where that is why the system refuses; else "".
+    [[nodiscard]] static std::string shortage();
 
 private:
     std::map<const std::byte*, Allocation> all_{};  // by begin; the freed ones too

@@ -3,7 +3,7 @@
 #include <filesystem>   // threads
 #include <iterator>     // distance
 #include <string_view>  // labels
-#include <utility>      // move
+#include <utility>      // exchange, move
 
 #include "state.hpp"
 
@@ -319,8 +319,7 @@ void Runtime::close_pinned(const Use& use) {
     in_flight_.push_back(pages);
     const bool written = std::ranges::any_of(
         in_flight_, [&](const Use& other) { return other.writes && other.overlaps(pages); });
-    Memory::set_pages(*a, pages.begin, pages.bytes,
-                      written ? Allocation::Page::closed : Allocation::Page::readable);
+    set_pages(*a, pages, written ? Allocation::Page::closed : Allocation::Page::readable);
 }
 
 void Runtime::open_pinned() {
@@ -344,19 +343,29 @@ void Runtime::open_pinned() {
         if (a->state != Allocation::State::live) return true;
         if (is_queued(pages) || !races.is_ordered(host, Access::write, {pages.begin, pages.bytes}))
             return false;
-        Memory::set_pages(*a, pages.begin, pages.bytes, Allocation::Page::open);
+        set_pages(*a, pages, Allocation::Page::open);
         return true;
     });
 }
 
+std::string Runtime::refused_access(const Allocation& a) {
+    const std::string shortage = Memory::shortage();
+    return "the access to pages of " + a.name +
+           " can't change: " + (shortage.empty() ? "the system has no memory for it." : shortage);
+}
+
+void Runtime::set_pages(Allocation& a, const Use& pages, Allocation::Page access) {
+    if (!Memory::set_pages(a, pages.begin, pages.bytes, access)) stop(refused_access(a));
+}
+
 void Runtime::open(Allocation& a, const Use& use) {
     if (a.kind == Allocation::Kind::device && !a.is_open) {
-        Memory::protect(a, true);
+        if (!Memory::protect(a, true)) stop(refused_access(a));
         a.is_open = true;
         opened_.push_back(&a);
     }
     if (a.kind == Allocation::Kind::pinned && options.watch_pinned) {
-        Memory::set_pages(a, use.begin, use.bytes, Allocation::Page::open);
+        set_pages(a, use, Allocation::Page::open);
         opened_pinned_.push_back(use);
     }
 }
@@ -376,8 +385,7 @@ void Runtime::close_memory() {
         a->is_open = false;
     }
     opened_.clear();
-    for (const Use& use : opened_pinned_) close_pinned(use);
-    opened_pinned_.clear();
+    for (const Use& use : std::exchange(opened_pinned_, {})) close_pinned(use);
 }
 
 }  // namespace gx::cuda_testing

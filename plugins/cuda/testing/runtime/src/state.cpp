@@ -124,7 +124,7 @@ void Runtime::go_on() {
         const std::string name = a->name.substr(0, std::min<std::size_t>(a->name.find(" ("), 63));
         races.note(host, Access::begin, {a->begin, a->bytes}, {std::string_view(name)});
         if (a->kind == Allocation::Kind::pinned)
-            Memory::set_pages(*a, a->begin, a->bytes, Allocation::Page::open);
+            set_pages(*a, {a->begin, a->bytes}, Allocation::Page::open);
     }
 }
 

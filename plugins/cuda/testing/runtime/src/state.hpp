@@ -138,8 +138,12 @@ public:
     void forget_pinned() { in_flight_.clear(); }
     /// Opens memory to the running operation, until close_memory(): device memory as a whole.
     void open(Allocation& a, const Use& use);
-    /// Before the host goes on.
+    /// Before the host goes on. A misuse where the system refuses, as open().
     void close_memory();
+    /// Pinned pages; a misuse where the system refuses.
+    void set_pages(Allocation& a, const Use& pages, Allocation::Page access);
+    /// A sentence on the system's refusal.
+    [[nodiscard]] static std::string refused_access(const Allocation& a);
     /// The host touched a closed page. "": it may, and the page is open now.
     [[nodiscard]] std::string host_touches(const void* address);
 
@@ -209,7 +213,12 @@ public:
     explicit ClosesMemory(Runtime& r) : r_(r) {}
     ClosesMemory(const ClosesMemory&) = delete;
     ClosesMemory& operator=(const ClosesMemory&) = delete;
-    ~ClosesMemory() { r_.close_memory(); }
+    ~ClosesMemory() {
+        try {
+            r_.close_memory();
+        } catch (const Misuse&) {  // behind another one, which passes: call() closes it else
+        }
+    }
 
 private:
     Runtime& r_;
@@ -231,6 +240,7 @@ cudaError_t call(const std::string& name, CallRules rules, F body) {
         if (const cudaError_t error = before_call(*r, name, rules); error != cudaSuccess)
             return finish_call(*r, error);
         const cudaError_t error = body(*r);
+        r->close_memory();
         const bool may_fail = rules.frees && error == cudaSuccess && !r->devices.empty();
         return finish_call(*r, may_fail ? r->device_error(host_thread(*r).device) : error);
     } catch (const Misuse&) {
