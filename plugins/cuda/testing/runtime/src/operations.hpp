@@ -84,6 +84,7 @@ struct CUstream_st {
     std::deque<gx::cuda_testing::Operation> queue{};
     std::uint64_t queued = 0, done = 0;
     std::string ended_by{};  ///< the call that destroyed it; "" while it lives
+    bool is_over = false;    ///< and the default stream waits for all that was queued
     std::shared_ptr<gx::cuda_testing::Capture> capture{};
     std::string last_name{};  ///< of what was queued last
     std::byte probe{};        ///< each operation writes it, for Runtime::host_knows

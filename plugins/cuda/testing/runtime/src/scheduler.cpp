@@ -90,13 +90,14 @@ void Runtime::push(CUstream_st& to, Operation op) {
     }
     if (to.is_default || to.blocking) {  // Stream synchronization behavior: Legacy default stream
         for (CUstream_st& other : streams) {
-            if (other.device != to.device || &other == &to || !other.ended_by.empty()) continue;
+            if (other.device != to.device || &other == &to || other.is_over) continue;
             if (!(to.is_default ? other.blocking : other.is_default)) continue;
             if (other.capture)
                 stop("'" + op.name + "' in the default stream waits for " + other.name +
                      ", which is captured: cudaErrorStreamCaptureImplicit. Use a stream that was "
                      "created with cudaStreamNonBlocking.");
             if (other.queued > 0) op.waits.push_back(end_of(other));
+            other.is_over = to.is_default && !other.ended_by.empty();
         }
     }
     enqueue(to, std::move(op));

@@ -189,6 +189,29 @@ TEST_F(Streams, TheDefaultStreamOrdersBlockingStreamsOfItsDeviceAlone) {
                   0u);
     });
 }
+TEST_F(Streams, TheDefaultStreamWaitsForBlockingStreamsThatWereDestroyed) {
+    in_every_order([] {
+        int* const x = device_memory(1);
+        int back = 0;
+        for (const int value : {1, 2}) {
+            const cudaStream_t s = new_stream(cudaStreamDefault);
+            ok(cudaMemsetAsync(x, value, 4, s));
+            ok(cudaStreamDestroy(s));
+            ok(cudaMemcpy(&back, x, 4, cudaMemcpyDeviceToHost));
+            EXPECT_EQ(back, value * 0x01010101);
+        }
+        add(x, 1, new_stream(cudaStreamDefault));  // behind the default stream, and so behind both
+        ok(cudaMemcpy(&back, x, 4, cudaMemcpyDeviceToHost));
+        EXPECT_EQ(back, 0x02020203);
+        const cudaStream_t s = new_stream();
+        ok(cudaMemsetAsync(x, 3, 4, s));
+        ok(cudaStreamDestroy(s));
+        EXPECT_TRUE(sentence_of([&] {
+                        ok(cudaMemcpy(&back, x, 4, cudaMemcpyDeviceToHost));
+                        ok(cudaDeviceSynchronize());
+                    }).starts_with("race: "));
+    });
+}
 TEST_F(Streams, ABlockingStreamWaitsForTheDefaultStream) {
     in_every_order([] {
         int* const x = device_memory(1);
