@@ -23,10 +23,13 @@ bool is_blocking(const ncclConfig_t* config, const ncclComm* parent) {
     return config != nullptr || parent == nullptr || parent->blocking;
 }
 
-/// "Not initialized config will result in NCCL error" (nccl.h).
-bool is_initialized(const ncclConfig_t* config) {
+/// "Not initialized config will result in NCCL error" (nccl.h); and `blocking` is 0, 1 or not set.
+bool is_valid(const ncclConfig_t* config) {
     constexpr ncclConfig_t right = NCCL_CONFIG_INITIALIZER;
-    return config == nullptr || (config->size == right.size && config->magic == right.magic);
+    if (config == nullptr) return true;
+    if (config->size != right.size || config->magic != right.magic) return false;
+    const int blocking = config->blocking;
+    return blocking == 0 || blocking == 1 || blocking == NCCL_CONFIG_UNDEF_INT;
 }
 
 std::string missing_ranks(const Join& j) {
@@ -204,7 +207,7 @@ namespace {
 ncclResult_t init_rank(Nccl& n, ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
                        const ncclConfig_t* config, const std::string& call) {
     Runtime& r = n.r;
-    if (comm == nullptr || !is_initialized(config)) return ncclInvalidArgument;
+    if (comm == nullptr || !is_valid(config)) return ncclInvalidArgument;
     if (n.refusing_init.fires()) return n.refused_with;
     if (ranks < 1 || rank < 0 || rank >= ranks)
         r.stop(call + ": rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
@@ -412,7 +415,7 @@ ncclResult_t divide(Nccl& n, const std::string& call, ncclComm& parent, ncclComm
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
                            ncclConfig_t* config) {
     return nccl_call("ncclCommSplit", makes, [&](Nccl& n) {
-        if (newcomm == nullptr || !is_initialized(config)) return ncclInvalidArgument;
+        if (newcomm == nullptr || !is_valid(config)) return ncclInvalidArgument;
         ncclComm& parent = n.ready_comm(comm, "ncclCommSplit");
         if (parent.dead) return ncclSystemError;
         if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
@@ -436,7 +439,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newc
 ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* newcomm,
                             ncclConfig_t* config, int flags) {
     return nccl_call("ncclCommShrink", makes, [&](Nccl& n) {
-        if (newcomm == nullptr || excluded == nullptr || count < 1 || !is_initialized(config))
+        if (newcomm == nullptr || excluded == nullptr || count < 1 || !is_valid(config))
             return ncclInvalidArgument;
         const bool aborts = flags == NCCL_SHRINK_ABORT;
         ncclComm& parent =

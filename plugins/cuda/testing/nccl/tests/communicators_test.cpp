@@ -125,6 +125,9 @@ TEST_F(NcclCommunicators, RefuseWrongRanksAndIds) {
                "two ranks 1 join id 1");
     ncclConfig_t config{};
     EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id(), 0, &config), ncclInvalidArgument);
+    config = non_blocking();
+    config.blocking = 7;
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id(), 0, &config), ncclInvalidArgument);
 }
 TEST_F(NcclCommunicators, RefuseOneDeviceForTwoRanks) {
     ncclComm_t comms[2];
