@@ -2,11 +2,14 @@
 
 #include <unistd.h>  // write
 
-#include <algorithm>    // max
-#include <atomic>       // generations
-#include <cstdlib>      // getenv, _Exit
-#include <string_view>  // the environment
-#include <utility>      // move
+#include <algorithm>     // max
+#include <atomic>        // generations
+#include <charconv>      // from_chars
+#include <cstdlib>       // getenv, _Exit
+#include <cstring>       // strlen
+#include <string_view>   // the environment
+#include <system_error>  // errc
+#include <utility>       // move
 
 #include "host_access.hpp"
 
@@ -42,10 +45,12 @@ Holder& holder() {
 std::uint64_t whole_number(const char* name, std::uint64_t otherwise) {
     const char* const text = std::getenv(name);
     if (text == nullptr) return otherwise;
-    char* end = nullptr;
-    const std::uint64_t value = std::strtoull(text, &end, 10);
-    if (end == text || *end != '\0')
-        throw Error(std::string(name) + " is '" + text + "': give a whole number.");
+    const char* const end = text + std::strlen(text);
+    std::uint64_t value = 0;
+    if (const auto [rest, error] = std::from_chars(text, end, value);
+        error != std::errc() || rest != end)
+        throw Error(std::string(name) + " is '" + text +
+                    "': give a whole number from 0 to 18446744073709551615.");
     return value;
 }
 

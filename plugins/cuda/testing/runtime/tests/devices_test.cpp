@@ -11,6 +11,16 @@ using namespace double_test;
 class CudaDevices : public Double {};
 class Faults : public Double {};
 
+template <class F>
+std::string error_of(F f) {
+    try {
+        f();
+    } catch (const gx::Error& e) {
+        return e.what();
+    }
+    return "";
+}
+
 TEST_F(CudaDevices, AreAsManyAsAsked) {
     int count = 0;
     ok(cudaGetDeviceCount(&count));
@@ -194,8 +204,14 @@ TEST_F(CudaDevices, TheEnvironmentGivesSeedAndProgress) {
     ::setenv("GX_CUDA_PROGRESS", "random", 1);
     EXPECT_EQ(options_from_environment().seed, 77u);
     EXPECT_EQ(options_from_environment().progress, StreamProgress::random);
-    ::setenv("GX_CUDA_SEED", "7x", 1);
-    EXPECT_THROW((void)options_from_environment(), gx::Error);
+    ::setenv("GX_CUDA_SEED", "18446744073709551615", 1);
+    EXPECT_EQ(options_from_environment().seed, ~std::uint64_t{0});
+    for (const char* const wrong : {"7x", "", "-1", "+1", " 1", "18446744073709551616"}) {
+        ::setenv("GX_CUDA_SEED", wrong, 1);
+        EXPECT_EQ(error_of([] { (void)options_from_environment(); }),
+                  "GX_CUDA_SEED is '" + std::string(wrong) +
+                      "': give a whole number from 0 to 18446744073709551615.");
+    }
     ::unsetenv("GX_CUDA_SEED");
     ::setenv("GX_CUDA_PROGRESS", "soon", 1);
     EXPECT_THROW((void)options_from_environment(), gx::Error);
