@@ -43,6 +43,34 @@ int attribute_of(const Runtime& r, cudaDeviceAttr attribute, int device) {
         case cudaDevAttrEccEnabled: return 1;
         case cudaDevAttrManagedMemory: return 0;
         case cudaDevAttrIntegrated: return 0;
+        case cudaDevAttrMaxPitch: return 2147483647;
+        case cudaDevAttrClockRate: return 1'980'000;
+        case cudaDevAttrMemoryClockRate: return 2'619'000;
+        case cudaDevAttrGlobalMemoryBusWidth: return 5120;
+        case cudaDevAttrTextureAlignment: return 512;
+        case cudaDevAttrSurfaceAlignment: return 512;
+        case cudaDevAttrTexturePitchAlignment: return 32;
+        case cudaDevAttrMaxBlocksPerMultiprocessor: return 32;
+        case cudaDevAttrMaxRegistersPerMultiprocessor: return 65536;
+        case cudaDevAttrReservedSharedMemoryPerBlock: return 1024;
+        case cudaDevAttrSingleToDoublePrecisionPerfRatio: return 2;
+        case cudaDevAttrComputeMode: return cudaComputeModeDefault;
+        case cudaDevAttrMultiGpuBoardGroupID: return device;
+        case cudaDevAttrGpuOverlap:
+        case cudaDevAttrGlobalL1CacheSupported:
+        case cudaDevAttrLocalL1CacheSupported:
+        case cudaDevAttrComputePreemptionSupported:
+        case cudaDevAttrCanUseHostPointerForRegisteredMem:
+        case cudaDevAttrClusterLaunch: return 1;
+        case cudaDevAttrKernelExecTimeout:
+        case cudaDevAttrTccDriver:
+        case cudaDevAttrIsMultiGpuBoard:
+        case cudaDevAttrHostNativeAtomicSupported:
+        case cudaDevAttrPageableMemoryAccess:
+        case cudaDevAttrConcurrentManagedAccess:
+        case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
+        case cudaDevAttrDirectManagedMemAccessFromHost:
+        case cudaDevAttrHostRegisterReadOnlySupported: return 0;
         case cudaDevAttrPciDomainId: return 0;
         case cudaDevAttrPciBusId: return the_runtime()->options.first_bus + device;
         case cudaDevAttrPciDeviceId: return 0;
@@ -157,6 +185,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
         p->minor = of(cudaDevAttrComputeCapabilityMinor);
         p->l2CacheSize = of(cudaDevAttrL2CacheSize);
         p->asyncEngineCount = of(cudaDevAttrAsyncEngineCount);
+        p->maxBlocksPerMultiProcessor = of(cudaDevAttrMaxBlocksPerMultiprocessor);
+        p->regsPerMultiprocessor = of(cudaDevAttrMaxRegistersPerMultiprocessor);
+        p->memoryBusWidth = of(cudaDevAttrGlobalMemoryBusWidth);
         p->concurrentKernels = 1;
         p->unifiedAddressing = 1;
         p->canMapHostMemory = 1;

@@ -47,6 +47,12 @@ TEST_F(CudaDevices, PropertiesAndAttributesAgree) {
     EXPECT_EQ(value, p.multiProcessorCount);
     ok(cudaDeviceGetAttribute(&value, cudaDevAttrComputeCapabilityMajor, 1));
     EXPECT_EQ(value, p.major);
+    ok(cudaDeviceGetAttribute(&value, cudaDevAttrMaxBlocksPerMultiprocessor, 1));
+    EXPECT_EQ(value, p.maxBlocksPerMultiProcessor);
+    ok(cudaDeviceGetAttribute(&value, cudaDevAttrMaxRegistersPerMultiprocessor, 1));
+    EXPECT_EQ(value, p.regsPerMultiprocessor);
+    ok(cudaDeviceGetAttribute(&value, cudaDevAttrGlobalMemoryBusWidth, 1));
+    EXPECT_EQ(value, p.memoryBusWidth);
     EXPECT_EQ(p.maxGridSize[0], 2147483647);
     EXPECT_EQ(p.warpSize, 32);
     EXPECT_EQ(cudaGetDeviceProperties(&p, 8), cudaErrorInvalidDevice);
@@ -75,13 +81,34 @@ TEST_F(CudaDevices, AttributesAreThoseOfAnH100) {
     EXPECT_EQ(value_of(cudaDevAttrMaxSharedMemoryPerMultiprocessor), 228 << 10);
     EXPECT_EQ(value_of(cudaDevAttrTotalConstantMemory), 64 << 10);
     EXPECT_EQ(value_of(cudaDevAttrPciBusId), 3);
+    EXPECT_EQ(value_of(cudaDevAttrClockRate), 1'980'000);
+    EXPECT_EQ(value_of(cudaDevAttrMemoryClockRate), 2'619'000);
+    EXPECT_EQ(value_of(cudaDevAttrGlobalMemoryBusWidth), 5120);
+    EXPECT_EQ(value_of(cudaDevAttrMaxBlocksPerMultiprocessor), 32);
+    EXPECT_EQ(value_of(cudaDevAttrMaxRegistersPerMultiprocessor), 64 << 10);
+    EXPECT_EQ(value_of(cudaDevAttrReservedSharedMemoryPerBlock), 1 << 10);
+    EXPECT_EQ(value_of(cudaDevAttrMaxPitch), 2147483647);
+    EXPECT_EQ(value_of(cudaDevAttrTextureAlignment), 512);
+    EXPECT_EQ(value_of(cudaDevAttrSurfaceAlignment), 512);
+    EXPECT_EQ(value_of(cudaDevAttrTexturePitchAlignment), 32);
+    EXPECT_EQ(value_of(cudaDevAttrSingleToDoublePrecisionPerfRatio), 2);
+    EXPECT_EQ(value_of(cudaDevAttrComputeMode), cudaComputeModeDefault);
+    EXPECT_EQ(value_of(cudaDevAttrMultiGpuBoardGroupID), 2);
     for (const auto has :
          {cudaDevAttrConcurrentKernels, cudaDevAttrCanMapHostMemory,
           cudaDevAttrHostRegisterSupported, cudaDevAttrStreamPrioritiesSupported,
-          cudaDevAttrCooperativeLaunch, cudaDevAttrMemoryPoolsSupported, cudaDevAttrEccEnabled})
+          cudaDevAttrCooperativeLaunch, cudaDevAttrMemoryPoolsSupported, cudaDevAttrEccEnabled,
+          cudaDevAttrGpuOverlap, cudaDevAttrGlobalL1CacheSupported,
+          cudaDevAttrLocalL1CacheSupported, cudaDevAttrComputePreemptionSupported,
+          cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrClusterLaunch})
         EXPECT_EQ(value_of(has), 1);
-    for (const auto has_not : {cudaDevAttrManagedMemory, cudaDevAttrIntegrated,
-                               cudaDevAttrPciDomainId, cudaDevAttrPciDeviceId})
+    for (const auto has_not :
+         {cudaDevAttrManagedMemory, cudaDevAttrIntegrated, cudaDevAttrPciDomainId,
+          cudaDevAttrPciDeviceId, cudaDevAttrKernelExecTimeout, cudaDevAttrTccDriver,
+          cudaDevAttrIsMultiGpuBoard, cudaDevAttrHostNativeAtomicSupported,
+          cudaDevAttrPageableMemoryAccess, cudaDevAttrConcurrentManagedAccess,
+          cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+          cudaDevAttrDirectManagedMemAccessFromHost, cudaDevAttrHostRegisterReadOnlySupported})
         EXPECT_EQ(value_of(has_not), 0);
 }
 TEST_F(CudaDevices, PrioritiesAreARange) {
