@@ -48,7 +48,8 @@ Allocation* Memory::map(Allocation::Kind kind, int device, std::size_t bytes) {
              std::to_string(is_device ? ++devices_memory_ : ++pinned_) +
              (is_device ? " of device " + std::to_string(device) : "") + " (" +
              std::to_string(bytes) + " bytes)";
-    if (!is_device) a.access.assign(count, Allocation::Page::open);
+    if (is_device) used_[device] += lines;
+    else a.access.assign(count, Allocation::Page::open);
     return &a;
 }
 
@@ -69,6 +70,7 @@ void Memory::release(Allocation& a, const std::string& by) {
     a.freed_by = by;
     a.is_open = false;
     live_.erase(&a);
+    if (a.kind == Allocation::Kind::device) used_[a.device] -= footprint(a.bytes);
     const std::size_t bytes = a.page_count * page_bytes;
     if (::mmap(a.pages, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                -1, 0) != MAP_FAILED)
@@ -128,12 +130,6 @@ std::string Memory::byte_of(const Allocation& a, const void* address) {
            a.name;
 }
 
-std::size_t Memory::used(int device) const {
-    std::size_t sum = 0;
-    for (const Allocation* const a : live_)
-        if (a->kind == Allocation::Kind::device && a->device == device) sum += footprint(a->bytes);
-    return sum;
-}
 std::size_t Memory::footprint(std::size_t bytes) {
     return round_up(std::max<std::size_t>(bytes, 1), line_bytes);
 }

@@ -64,7 +64,10 @@ public:
 
     /// Those that were not freed, in the order of their addresses.
     [[nodiscard]] std::vector<Allocation*> live();
-    [[nodiscard]] std::size_t used(int device) const;
+    [[nodiscard]] std::size_t used(int device) const {
+        const auto found = used_.find(device);
+        return found == used_.end() ? 0 : found->second;
+    }
     /// Bytes of a device's memory that an allocation takes.
     [[nodiscard]] static std::size_t footprint(std::size_t bytes);
 
@@ -81,6 +84,7 @@ public:
 private:
     std::map<const std::byte*, Allocation> all_{};  // by begin; the freed ones too
     std::set<Allocation*> live_{};
+    std::map<int, std::size_t> used_{};  ///< bytes of each device
     int devices_memory_ = 0, pinned_ = 0;
 };
 

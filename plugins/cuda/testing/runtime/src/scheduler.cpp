@@ -284,8 +284,10 @@ void Runtime::expect_usable(const std::string& what, const Use& use, int device,
 }
 
 bool Runtime::may_access(int device, const Allocation& a) const {
-    return a.kind != Allocation::Kind::device || a.device == device ||
-           devices[static_cast<std::size_t>(device)].peers.contains(a.device);
+    return a.kind != Allocation::Kind::device || may_access(device, a.device);
+}
+bool Runtime::may_access(int device, int of) const {
+    return of == device || devices[static_cast<std::size_t>(device)].peers.contains(of);
 }
 
 void Runtime::note(int actor, const Use& use, const std::string& what) {
@@ -364,6 +366,7 @@ void Runtime::open(Allocation& a, const Use& use) {
         if (!Memory::protect(a, true)) stop(refused_access(a));
         a.is_open = true;
         opened_.push_back(&a);
+        opened_devices_.insert(a.device);
     }
     if (a.kind == Allocation::Kind::pinned && options.watch_pinned) {
         set_pages(a, use, Allocation::Page::open);
@@ -374,8 +377,9 @@ void Runtime::open(Allocation& a, const Use& use) {
 // What earlier operations of the same call opened stays open, but for a host function, which may
 // use no device's memory, and for work of a device that may not access it.
 void Runtime::open_memory(const CUstream_st& s, const Operation& op) {
-    const auto of_another = [&](const Allocation* a) { return !may_access(s.device, *a); };
-    if (op.kind == Kind::host_function || std::ranges::any_of(opened_, of_another)) close_memory();
+    const auto is_closed_to = [&](int of) { return !may_access(s.device, of); };
+    if (op.kind == Kind::host_function || std::ranges::any_of(opened_devices_, is_closed_to))
+        close_memory();
     for (const Use& use : op.uses)
         if (Allocation* const a = memory.find(use.begin)) open(*a, use);
 }
@@ -386,6 +390,7 @@ void Runtime::close_memory() {
         a->is_open = false;
     }
     opened_.clear();
+    opened_devices_.clear();
     for (const Use& use : std::exchange(opened_pinned_, {})) close_pinned(use);
 }
 

@@ -126,6 +126,8 @@ public:
     enum class When : unsigned char { queued, runs };
     void expect_usable(const std::string& what, const Use& use, int device, When when);
     [[nodiscard]] bool may_access(int device, const Allocation& a) const;
+    /// A device to the memory of another, or to its own.
+    [[nodiscard]] bool may_access(int device, int of) const;
     void note(int actor, const Use& use, const std::string& what);
     /// Before memory is freed or unregistered: nothing queued uses it, and all was waited for.
     void expect_unused(const Allocation& a, const std::string& call);
@@ -181,6 +183,7 @@ private:
     std::condition_variable_any changed_{};
     std::uint64_t wakes_ = 0;
     std::vector<Allocation*> opened_{};
+    std::set<int> opened_devices_{};  ///< that these are of
     std::vector<Use> opened_pinned_{};
     std::vector<Use> in_flight_{};  ///< pinned pages, whole
     Rng rng_;
