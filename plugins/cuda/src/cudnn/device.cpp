@@ -76,9 +76,21 @@ int events(const Graph& graph, const DeviceOptions& o) {
     return std::max(QueueOptions().events, 2 * ((k > 1 ? k + 1 : k) * of_a_pass + 32));
 }
 
-std::string megabytes(std::int64_t bytes) {
-    return std::to_string((bytes + 999'999) / 1'000'000) + " MB";
-}
+/// What is needed is rounded up, and what is free down, so that the greater one reads so.
+class Amounts {
+public:
+    /// In units that show a few digits of `bytes`.
+    explicit Amounts(std::int64_t bytes) : is_small_(bytes < 10'000'000) {}
+    [[nodiscard]] std::string needed(std::int64_t bytes) const { return text(bytes + unit() - 1); }
+    [[nodiscard]] std::string free(std::int64_t bytes) const { return text(bytes); }
+
+private:
+    [[nodiscard]] std::int64_t unit() const { return is_small_ ? 1'000 : 1'000'000; }
+    [[nodiscard]] std::string text(std::int64_t bytes) const {
+        return std::to_string(bytes / unit()) + (is_small_ ? " KB" : " MB");
+    }
+    bool is_small_;
+};
 
 /// The plan of the batch. Errors: gx::Error where it needs more than the GPU has left.
 NetworkPlan fitting_plan(const DeviceContext& gpu, const Graph& graph, const DeviceOptions& o,
@@ -96,12 +108,17 @@ NetworkPlan fitting_plan(const DeviceContext& gpu, const Graph& graph, const Dev
         if (fits + step < o.batch && bytes(NetworkPlan(graph, dnn, fits + step, o.compute),
                                            fits + step) <= static_cast<std::int64_t>(free))
             fits += step;
+    const std::int64_t needed = bytes(plan, o.batch);
+    const Amounts amounts(needed);
+    std::string remedy = "Not even a batch of 1 fits.";
+    if (fits > 0)
+        remedy = "A batch of " + std::to_string(fits) + " fits (" +
+                 amounts.needed(bytes(NetworkPlan(graph, dnn, fits, o.compute), fits)) +
+                 "), and buffers of the reducer come on top.";
     throw Error("GPU " + std::to_string(gpu.device()) + ": '" + std::string(graph.name.view()) +
                 "' with a batch of " + std::to_string(o.batch) + " needs " +
-                megabytes(bytes(plan, o.batch)) + ", workspaces of cuDNN among them, and " +
-                megabytes(static_cast<std::int64_t>(free)) + " are free. " +
-                (fits > 0 ? "A batch of " + std::to_string(fits) + " fits."
-                          : std::string("Not even a batch of 1 fits.")));
+                amounts.needed(needed) + ", workspaces of cuDNN among them, and " +
+                amounts.free(static_cast<std::int64_t>(free)) + " are free. " + remedy);
 }
 
 }  // namespace

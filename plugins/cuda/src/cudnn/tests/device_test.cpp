@@ -563,6 +563,10 @@ void expect_holds(const std::string& text, std::initializer_list<const char*> pa
     for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+int number_behind(const std::string& text, const std::string& words) {
+    return std::stoi(text.substr(text.find(words) + words.size()));
+}
+
 TEST(Device, NamesTheBatchThatFits) {
     const Graph g = residual_network();
     const auto of_batch = [&](int batch) {
@@ -575,9 +579,14 @@ TEST(Device, NamesTheBatchThatFits) {
     const int fits = std::stoi(error.substr(error.find("A batch of ") + 11));
     EXPECT_GT(fits, 1);
     EXPECT_EQ(of_batch(fits), "no error");
-    expect_holds(of_batch(fits + 1), {"A batch of ", "fits"});
+    const std::string more = of_batch(fits + 1);
+    expect_holds(more,
+                 {"A batch of ", " fits (8", " KB), and buffers of the reducer come on top."});
+    EXPECT_GT(number_behind(more, " needs "), number_behind(more, " among them, and ")) << more;
     cuda_testing::reset({.device_bytes = std::size_t{1} << 19, .check_at_exit = false});
-    expect_holds(of_batch(2), {"Not even a batch of 1 fits"});
+    const std::string none = of_batch(2);
+    expect_holds(none, {" KB, workspaces", " KB are free. Not even a batch of 1 fits."});
+    EXPECT_GT(number_behind(none, " needs "), number_behind(none, " among them, and ")) << none;
 }
 /// In the smallest memory that a batch of 64 is planned for, a batch of 128 is told that 64 fit;
 /// with a byte less it is not. What is allocated beside the plan, as the report, may lack memory.
@@ -598,8 +607,8 @@ TEST(Device, NamesABatchThatTakesAllMemory) {
         (is_planned(middle) ? of_64 : below) = middle;
     }
     const std::string all_but_64 = error_with(of_64 - 1, 128);
-    EXPECT_TRUE(testing_support::holds(error_with(of_64, 128), "A batch of 64 fits.")) << of_64;
-    EXPECT_FALSE(testing_support::holds(all_but_64, "A batch of 64 fits.")) << all_but_64;
+    EXPECT_TRUE(testing_support::holds(error_with(of_64, 128), "A batch of 64 fits ")) << of_64;
+    EXPECT_FALSE(testing_support::holds(all_but_64, "A batch of 64 fits ")) << all_but_64;
 }
 TEST(Device, SaysWhatAGpuCannotCompute) {
     const Graph g = lower(layer("norm, relu"));
