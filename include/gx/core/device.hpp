@@ -130,7 +130,8 @@ struct DeviceOptions {
     bool tf32 = false;          ///< Compute<tf32>: products read numbers of fp32 as tf32 has them
     int phase = 0;              ///< of the run; simulated devices may time another graph for each
     bool deterministic = true;  ///< equal inputs give equal bits; false: need not, where quicker
-    int at_once = 1;  ///< devices that this process computes on at once: they share its cores
+    int at_once = 1;    ///< devices that this process computes on at once: they share its cores
+    int gradients = 1;  ///< vectors of gradients that a run keeps in flight, for what fits
 };
 
 /// Where a parameter lies in the device's flat vector. Blocked layouts may pad, with zeros.

@@ -206,7 +206,8 @@ private:
                 .compute = run_.composition.compute,
                 .tf32 = run_.composition.tf32,
                 .phase = phase_,
-                .deterministic = o_.deterministic};
+                .deterministic = o_.deterministic,
+                .gradients = R::staleness + 1};
     }
     [[nodiscard]] MicroBatches parts_of(const Batch& batch) const {
         return {batch, phase().micro_batch, o_.micro_batches};

@@ -55,13 +55,14 @@ std::int64_t working_bytes(const ParameterLayout& layout, ElementType compute) {
 }
 
 /// Memory of the GPU that a device of this batch allocates and, in the first phase of a run, which
-/// has none yet, the gradient, the sum of micro-batches and the state of the optimizer.
+/// has none yet, the gradients in flight, the sum of micro-batches and the state of the optimizer.
 std::int64_t all_bytes(const NetworkPlan& plan, const ParameterLayout& layout, const Graph& graph,
                        int batch, const DeviceOptions& o) {
     const auto parameters = static_cast<std::int64_t>(layout.elements());
     const std::int64_t shard = (parameters + o.update.shards - 1) / o.update.shards;
-    const std::int64_t gradients = o.update.micro_batches > 1 ? 2 * parameters : parameters;
-    const std::int64_t of_run = o.phase == 0 ? gradients + shard * o.update.state_vectors : 0;
+    const std::int64_t gradients = o.gradients + (o.update.micro_batches > 1 ? 1 : 0);
+    const std::int64_t of_run =
+        o.phase == 0 ? gradients * parameters + shard * o.update.state_vectors : 0;
     const std::int64_t images = std::int64_t{batch} * o.update.micro_batches;
     return plan.bytes() + working_bytes(layout, o.compute) + 4 * (parameters + of_run) +
            4 * graph.statistic_elements() +

@@ -205,9 +205,9 @@ private:
             }
         }
     }
-    /// The optimizer's state and the sums of micro-batches are the host's.
+    /// The optimizer's state, the sums of micro-batches and other gradients are the host's.
     static DeviceOptions on_host(DeviceOptions o) {
-        o.update.state_vectors = 0, o.update.micro_batches = 1;
+        o.update.state_vectors = 0, o.update.micro_batches = o.gradients = 1;
         return o;
     }
     template <class T>

@@ -170,6 +170,25 @@ TEST(DeviceTraining, RefusesASumOfMicroBatchesThatDoesNotFit) {
     EXPECT_EQ(error(2, bytes + 4 * 900'000), "no error");
 }
 
+/// And so is the gradient of the step before.
+TEST(DeviceTraining, NamesABatchThatFitsBesideGradientsInFlight) {
+    using T = Trainer<WideNet, DoubleBuffered<Ring<fp32>>, Constant, AdamW>;
+    const auto error = [](int batch) {
+        cuda_testing::reset({.device_bytes = 20'000'000, .check_at_exit = false});
+        cuda_testing::reset_cudnn({});
+        Gpus gpus({1, 1});
+        return error_of([&] {
+            (void)T({.batch = batch, .epochs = 1, .seed = 3, .evaluate = false})
+                .train(gpus, maps(batch));
+        });
+    };
+    const std::string text = error(256), words = "A batch of ";
+    ASSERT_TRUE(holds(text, words));
+    const int fits = std::stoi(text.substr(text.find(words) + words.size()));
+    EXPECT_EQ(error(fits), "no error");
+    EXPECT_TRUE(holds(error(fits + 1), "workspaces of cuDNN among them"));
+}
+
 // ---- Networks that are run forward alone -------------------------------------------------------
 
 /// Logits, and the maps in front of the flatten, in the graph's order.
