@@ -355,7 +355,12 @@ TEST_F(Runtime, SynchronizesTheLegacyDefaultStreamWithBlockingStreamsOnly) {
     OK(cudaStreamSynchronize(blocking));
     EXPECT_EQ(out_[0], 0);
     EXPECT_EQ(out_[1], 1);
-    OK(cudaStreamDestroy(blocking));
+    to_device(x_, in_, blocking);
+    OK(cudaStreamDestroy(blocking));  // its work still runs
+    int back[2] = {};
+    OK(cudaMemcpy(back, x_, sizeof back, cudaMemcpyDeviceToHost));
+    EXPECT_EQ(back[0], in_[0]);
+    EXPECT_EQ(back[1], in_[1]);
 }
 TEST_F(Runtime, CallsHostFunctionsInOrder) {  // Execution Control
     struct Seen {
