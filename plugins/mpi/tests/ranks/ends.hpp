@@ -126,8 +126,8 @@ inline std::string throws_beside_a_world() {
     return "returned";
 }
 
-/// Rank 1 ends MPI itself, which the others leave to gx; by PMPI, as rank.cpp wants that call to come
-/// from the thread that has initialised MPI.
+/// Rank 1 ends MPI itself, which the others leave to gx; by PMPI, as rank.cpp wants that call to
+/// come from the thread that has initialised MPI.
 inline std::string finalizes() {
     mpi::World<> world;
     world.run([](auto&) {});

@@ -13,8 +13,8 @@ namespace gx::cuda {
 ///         "GPU 1: cudaMalloc of 400 bytes: cudaErrorMemoryAllocation (out of memory). ..."
 void expect(cudaError_t result, const std::string& call, int device = -1);
 
-/// Throws where the current GPU cannot be used any more: what a library above CUDA, whose `text` this
-/// is, reports by an error of its own. Allowed in a capture.
+/// Throws where the current GPU cannot be used any more: what a library above CUDA reports by an
+/// error of its own, with that `text`. Allowed in a capture.
 /// Errors: gx::DeviceLost: "GPU 1: cuDNN 9.10.2: conv1: CUDNN_STATUS_EXECUTION_FAILED:
 ///         cudaErrorECCUncorrectable (uncorrectable ECC error encountered). ..."
 void expect_usable(const std::string& text);

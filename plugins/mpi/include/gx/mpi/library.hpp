@@ -29,8 +29,8 @@ GX_DECL Threading start_library(int wanted = MPI_THREAD_MULTIPLE,
 
 /// Whether MPI was initialised here, and is finalised when the process exits.
 [[nodiscard]] GX_DECL bool finalizes_library();
-/// What is called then, or in a call of MPI_Finalize by the program itself, before it waits: returns whether all ranks have met, so that none is
-/// long in coming; it may leave_library_open().
+/// What is called then, or in a call of MPI_Finalize by the program itself, before that waits:
+/// returns whether all ranks have met, so that none is long in coming; it may leave_library_open().
 GX_DECL void before_finalize(bool (*f)());
 
 /// MPI_Finalize is not called: it would wait for a rank that is lost.

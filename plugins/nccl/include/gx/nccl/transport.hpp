@@ -45,12 +45,12 @@ inline constexpr ncclDataType_t type_of<bf16> = ncclBfloat16;
 ///
 ///             timed_out  on the rank that finds it: the peer is the rank that left without what it
 ///                        owes, or that others wait for; where none owes anything, one whose GPU
-///                        has not come to its messages; else itself. Where NCCL fails elsewhere, one
-///                        that does not answer
+///                        has not come to its messages; else itself. Where NCCL fails elsewhere,
+///                        one that does not answer
 ///             cancelled  on all other ranks, with the same peer
 ///
-///         Where NCCL fails on this rank alone, or its GPU does, a call or a wait throws DeviceLost,
-///         with CUDA's error, else NCCL's.
+///         Where NCCL fails on this rank alone, or its GPU does, a call or a wait throws
+///         DeviceLost, with CUDA's error, else NCCL's.
 ///         What the queue holds then runs on memory that holds anything; unfinished() is the
 ///         operation from which on it does.
 /// Threads: that of its rank.

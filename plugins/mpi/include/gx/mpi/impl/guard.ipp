@@ -87,7 +87,7 @@ inline void give_back(int number, void (*handler)(int), bool taken) {
     if (taken) handle_by(number, handler, SIG_DFL, taken);
 }
 
-/// The handlers of this process, from the first that needs them to the last, whatever their threads.
+/// The handlers of this process, from the first that needs them to the last, of any thread.
 class Handlers {
 public:
     /// `count` is above 0 while the handler is set.

@@ -536,7 +536,7 @@ GX_DECL void Job::leave() {
     LastMeeting meeting{std::move(session_), meeting_id_, rank_, options_.deadline,
                         options_.patience};
     bool meets = finalizes_library() && spans_all_;  // at the exit
-    // Where an exception ends the world, others may be anywhere: its message does not wait for them.
+    // Where an exception ends the world, others may be anywhere: its message waits for none.
     const bool unwinds = std::uncaught_exceptions() > exceptions_;
     const auto most = unwinds ? options_.patience : coordination::Duration::max();
     const bool ended = meeting.hold(
