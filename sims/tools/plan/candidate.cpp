@@ -12,7 +12,9 @@ namespace gx::tools::plan {
 
 std::string parameters_text(std::int64_t parameters) {
     if (parameters < 1'000'000) return fmt::format("{} parameters", parameters);
-    return fmt::format("{:.4g} million parameters", static_cast<double>(parameters) * 1e-6);
+    const double n = static_cast<double>(parameters);
+    if (parameters < 1'000'000'000) return fmt::format("{:.4g} million parameters", n * 1e-6);
+    return fmt::format("{:.4g} billion parameters", n * 1e-9);
 }
 
 std::string Job::network() const {

@@ -75,7 +75,7 @@ struct Candidate {
     [[nodiscard]] double exposed_pct() const;
 };
 
-/// "999 parameters" or "25.56 million parameters".
+/// "999 parameters", "25.56 million parameters" or "1.5 billion parameters".
 [[nodiscard]] std::string parameters_text(std::int64_t parameters);
 
 /// "90 s", "27.3 min" or "2.83 h".

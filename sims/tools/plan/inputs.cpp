@@ -73,8 +73,15 @@ MeasuredWork read_own_step(const StepInput& step, std::int64_t parameters,
         if (parameters == 0)
             throw Error(step.option() +
                         ": give the parameters of the network as well, with --parameters");
-        return with_parts(whole_of(step), parameters, clusters.front().machine.gpu, update,
-                          step.option());
+        const sim::GpuSpec& gpu = clusters.front().machine.gpu;
+        if (parameters > gpu.memory.count / 4)
+            throw Error(fmt::format(
+                "--parameters {}: with 2 bytes for each, and for its gradient, they take {:.0f} "
+                "GB, "
+                "and {} has {:.0f}: name the machine that the step was measured on, by --machine",
+                parameters, static_cast<double>(parameters) * 4e-9, gpu.name.view(),
+                static_cast<double>(gpu.memory.count) * 1e-9));
+        return with_parts(whole_of(step), parameters, gpu, update, step.option());
     }
     const predict::MeasuredStep trace = predict::read_trace(step.trace, step.trace_file);
     if (parameters != 0 && parameters != trace.elements())
@@ -133,7 +140,8 @@ Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds rooflin
     return {"computation", true, text, doubt_of(step, m, roofline)};
 }
 
-Input input_of_own(const StepInput& step, const MeasuredWork& m) {
+Input input_of_own(const StepInput& step, const MeasuredWork& m, Bytes need,
+                   const sim::GpuSpec& gpu) {
     const bool traced = !step.trace_file.empty();
     std::string text = fmt::format(
         "{}{} has {:.1f} ms for a pass over {} on one GPU; other batches in proportion",
@@ -146,7 +154,14 @@ Input input_of_own(const StepInput& step, const MeasuredWork& m) {
             "measures that)",
             parameters_text(m.step.elements), 1e3 * seconds(m.step.update));
     text += fmt::format("; passes over more than {} are taken not to fit", m.batch);
-    return {"computation", true, text, {}};
+    std::string doubt;
+    if (need > gpu.memory)
+        doubt = fmt::format(
+            "{} with their gradients and the optimizer's state take {:.0f} GB in mixed or full "
+            "precision, and {} has {:.0f}: was the step measured there?",
+            parameters_text(m.step.elements), static_cast<double>(need.count) * 1e-9,
+            gpu.name.view(), static_cast<double>(gpu.memory.count) * 1e-9);
+    return {"computation", true, text, doubt};
 }
 
 Input input_of(const sim::NcclTests& tests, const std::string& file,

@@ -42,7 +42,8 @@ struct StepInput {
 /// The parts of a measured step of a network of the user's own: a trace's, else with_parts() of
 /// one with so many parameters.
 /// Errors: as read_step; gx::Error for a trace whose gradients have another number of elements than
-///         `parameters`, unless that is 0, and for no parameters where there is no trace.
+///         `parameters`, unless that is 0, for no parameters where there is no trace, and for more
+///         than fit in the GPU with 2 bytes for each, and for its gradient.
 [[nodiscard]] MeasuredWork read_own_step(const StepInput& step, std::int64_t parameters,
                                          const std::vector<sim::ClusterSpec>& clusters,
                                          const UpdateCost& update);
@@ -58,8 +59,10 @@ void expect_possible(const StepInput& step, const MeasuredWork& m, const Graph& 
 /// one is more than five times the other.
 [[nodiscard]] Input input_of(const StepInput& step, const MeasuredWork& m, Nanoseconds roofline);
 
-/// "measured 123.0 ms ...; other batches in proportion ..." of a network of the user's own.
-[[nodiscard]] Input input_of_own(const StepInput& step, const MeasuredWork& m);
+/// "measured 123.0 ms ...; other batches in proportion ..." of a network of the user's own. Doubted
+/// where its parameters are taken to `need` more than the GPU's memory.
+[[nodiscard]] Input input_of_own(const StepInput& step, const MeasuredWork& m, Bytes need,
+                                 const sim::GpuSpec& gpu);
 
 /// What nccl-tests measured, beside a simulated ring on the cluster that it was given to. Doubted
 /// where its GPU is not that of the machine.

@@ -31,6 +31,7 @@
 #include <gx/reducer/ring.hpp>                // Ring
 #include <gx/sharded/reducer.hpp>             // Sharded
 #include <gx/sim/catalog/find_model.hpp>      // find_model
+#include <gx/sim/compute/gpu_memory.hpp>      // parameter_need
 #include <gx/sim/io/machine_file.hpp>         // find_or_read_cluster
 #include <gx/sim/catalog/comm_stacks.hpp>     // find_profile
 #include <gx/trainer/progress.hpp>            // Progress
@@ -101,7 +102,8 @@ void read_options(CLI::App& app, Asked& a) {
         ->check(count_in(1, 1'000'000))
         ->capture_default_str();
     auto* global = app.add_option("--global-batch", a.global_batch,
-                                  "examples a step on all GPUs together (default 2048)");
+                                  "examples a step on all GPUs together (default 2048; of --model "
+                                  "own the batch of its step on each GPU)");
     auto* each = app.add_option("--batch-per-gpu", a.batch_per_gpu, "examples a step on each GPU");
     global->check(count_in(1, 1'000'000'000))->excludes(each);
     each->check(count_in(1, 1'000'000'000))->excludes(global);
@@ -274,10 +276,13 @@ void set_job(tools::plan::Job& job, const Asked& a) {
     }
     const int least = std::max(job.global_batch, job.batch_per_gpu);
     if (least > job.examples)
-        throw Error(fmt::format(
-            "{} {}: a step takes more than the {} examples of the data set: "
-            "give a smaller batch, or more --examples",
-            job.global_batch > 0 ? "--global-batch" : "--batch-per-gpu", least, job.examples));
+        throw Error(
+            fmt::format("{} {}: a step takes more than the {} examples of the data set: "
+                        "give a smaller batch, or more --examples",
+                        job.global_batch > 0   ? "--global-batch"
+                        : a.batch_per_gpu == 0 ? "--step-batch"
+                                               : "--batch-per-gpu",
+                        least, job.examples));
     if (a.budget_dollars > 0) job.budget = Dollars{a.budget_dollars};
     if (a.deadline_hours > 0) job.deadline = nanoseconds(a.deadline_hours * 3600);
 }
@@ -692,8 +697,13 @@ Planned plan_own(const Asked& a, const auto& progress) {
     const tools::plan::StepInput step = step_of(a);
     const tools::plan::MeasuredWork measured =
         tools::plan::read_own_step(step, a.parameters, p.space.clusters, p.space.update);
-    p.inputs.push_back(tools::plan::input_of_own(step, measured));
+    const Bytes need =
+        sim::parameter_need(measured.step.elements, p.space.precision, p.space.update);
+    p.inputs.push_back(
+        tools::plan::input_of_own(step, measured, need, p.space.clusters.front().machine.gpu));
     print_doubts(p.inputs);
+    // A trace's step is of several passes, and fits as such.
+    if (p.space.micro_batches == 1) p.space.micro_batches = step.batch / measured.batch;
     p.job = {.model = a.model, .parameters = measured.step.elements, .examples = a.examples};
     set_job(p.job, a);
     p.candidates = tools::plan::search(p.job, tools::plan::Network(measured), p.space, progress);

@@ -81,8 +81,10 @@ MeasuredWork with_parts(const MeasuredWork& whole, std::int64_t parameters, cons
     w.ready.clear();
     const std::int64_t parts = std::min<std::int64_t>(100, parameters);
     for (std::int64_t part = 1; part <= parts; ++part)
-        w.ready.push_back({w.backward * part / parts, parameters - parameters / parts * part});
-    w.ready.back().watermark = 0;
+        w.ready.push_back(
+            {times(w.backward, static_cast<double>(part) / static_cast<double>(parts)),
+             parameters * (parts - part) / parts});
+    w.ready.back().after = w.backward;
     m.parts = true;
     return m;
 }

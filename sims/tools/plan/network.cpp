@@ -32,8 +32,9 @@ sim::StepWork Network::pass(int batch, const sim::GpuSpec& gpu, sim::Precision p
     };
     sim::StepWork there;
     there.elements = parameters();
-    there.forward = own_.step.forward * batch / own_.batch;
-    there.backward = own_.step.backward * batch / own_.batch;
+    const double times = static_cast<double>(batch) / own_.batch;
+    there.forward = nanoseconds(seconds(own_.step.forward) * times);
+    there.backward = nanoseconds(seconds(own_.step.backward) * times);
     there.update = modelled(update.shards);
     sim::StepWork here = own_.step;
     here.update = modelled(1);

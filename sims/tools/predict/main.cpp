@@ -7,6 +7,9 @@
 //     gx_predict --score FILE --fit          find what a fit makes of the constants
 //     gx_predict --cases FILE --machine network.json     on links and a network that were measured
 //     gx_predict --trace FILE                a step of PyTorch's profiler, as a case's base point
+#include <sys/stat.h>  // fstat
+#include <unistd.h>    // STDOUT_FILENO
+
 #include <algorithm>  // all_of
 #include <cstdio>     // stderr
 #include <optional>   // networks
@@ -72,12 +75,22 @@ std::string text_of(const Json& json) {
     return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Whether standard output takes JSON: where '-' asks for it, and where nothing else takes it.
-bool prints_json(const Asked& a) { return a.out == "-" || (a.out.empty() && a.json.empty()); }
+/// Whether a path names what standard output is, as /dev/stdout does.
+bool is_standard_output(const std::string& path) {
+    struct stat named{}, output{};
+    return !path.empty() && ::stat(path.c_str(), &named) == 0 &&
+           ::fstat(STDOUT_FILENO, &output) == 0 && named.st_dev == output.st_dev &&
+           named.st_ino == output.st_ino;
+}
+/// Whether standard output takes JSON: where that is asked for, and where nothing else takes it.
+bool prints_json(const Asked& a) {
+    return a.out == "-" || (a.out.empty() && a.json.empty()) || is_standard_output(a.out) ||
+           is_standard_output(a.json);
+}
 
 /// Writes to --json, where it is given, and prints where standard output takes it.
 void put(const Asked& a, const std::string& text) {
-    if (prints_json(a)) fmt::print("{}", text);
+    if (a.out == "-" || (a.out.empty() && a.json.empty())) fmt::print("{}", text);
     if (!a.out.empty() && a.out != "-") gx::write_file(a.out, text);
     if (!a.json.empty()) gx::write_file(a.json, text);
 }
@@ -102,8 +115,9 @@ int predict_cases(const Asked& a) {
         all.push_back(to_json(p));
         if (!p.points.empty()) predicted.push_back(p);
     }
+    const bool only_json = prints_json(a);  // before that file is replaced
     put(a, text_of(all) + "\n");
-    if (!prints_json(a)) fmt::print("{}", printable(table(predicted), "\n"));
+    if (!only_json) fmt::print("{}", printable(table(predicted), "\n"));
     gx::print_error(
         "{} case{}, of them {} without a target, {} refused, {} predicted from what was "
         "assumed{}\n",

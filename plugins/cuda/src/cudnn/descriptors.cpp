@@ -5,6 +5,13 @@
 #include <gx/core/error.hpp>  // Error
 #include <gx/cuda/error.hpp>  // expect_usable
 
+namespace gx::cuda {
+
+/// Weak here: programs that plan without a GPU link nothing of CUDA's runtime.
+[[gnu::weak]] void expect_usable(const std::string& text);
+
+}  // namespace gx::cuda
+
 namespace gx::cuda::detail {
 
 namespace {
@@ -45,7 +52,7 @@ std::string dnn_version() {
 void expect(cudnnStatus_t status, const std::string& call) {
     if (status == CUDNN_STATUS_SUCCESS) return;
     const std::string text = dnn_version() + ": " + call + ": " + last_refusal(status);
-    expect_usable(text);
+    if (expect_usable != nullptr) expect_usable(text);
     throw Error(text);
 }
 

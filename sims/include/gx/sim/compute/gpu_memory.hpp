@@ -1,6 +1,8 @@
 // MemoryNeed: GPU memory check of a training step, and the largest batch that fits.
 #pragma once
 
+#include <cstdint>  // int64_t
+
 #include <gx/core/cold.hpp>         // GX_COLD
 #include <gx/core/decl.hpp>         // GX_DECL
 #include <gx/core/device.hpp>       // UpdateCost
@@ -22,6 +24,8 @@ struct MemoryNeed {
 };
 
 /// Bytes of parameters, gradients and optimizer state, whatever the batch.
+[[nodiscard]] GX_DECL Bytes parameter_need(std::int64_t parameters, Precision precision,
+                                           UpdateCost update = {});
 [[nodiscard]] GX_DECL Bytes parameter_need(const Graph& graph, Precision precision,
                                            UpdateCost update = {});
 

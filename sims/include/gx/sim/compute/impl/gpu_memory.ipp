@@ -10,11 +10,14 @@
 
 namespace gx::sim {
 
-GX_DECL Bytes parameter_need(const Graph& graph, Precision precision, UpdateCost update) {
+GX_DECL Bytes parameter_need(std::int64_t parameters, Precision precision, UpdateCost update) {
     const int sums = update.micro_batches > 1 ? 4 : 0;
     const int copies = (precision == Precision::mixed ? 4 : 0) + sums;
-    const std::int64_t all = graph.parameter_elements(), shards = update.shards;
-    return {all * (8 + copies) + (all + shards - 1) / shards * 4 * update.state_vectors};
+    const std::int64_t shards = update.shards, own = (parameters + shards - 1) / shards;
+    return {parameters * (8 + copies) + own * 4 * update.state_vectors};
+}
+GX_DECL Bytes parameter_need(const Graph& graph, Precision precision, UpdateCost update) {
+    return parameter_need(graph.parameter_elements(), precision, update);
 }
 
 GX_DECL MemoryNeed memory_need(const Graph& graph, int batch, Precision precision,
