@@ -1,9 +1,11 @@
 #include <gx/coordination/session.hpp>
 
+#include <fcntl.h>         // open
 #include <pthread.h>       // size of a stack
 #include <signal.h>        // kill
 #include <sys/resource.h>  // limit of open files
 #include <sys/socket.h>    // send, recv
+#include <sys/time.h>      // setitimer
 #include <sys/un.h>        // sockaddr_un
 #include <sys/wait.h>      // waitpid
 #include <unistd.h>        // fork
@@ -624,6 +626,68 @@ TEST_F(SessionOfProcesses, AProgramThatClosesAllDescriptorsIsTold) {
                                          "connection");
                   }
                   return told ? 0 : 1;
+              }),
+              0);
+}
+/// What the program opens has the numbers that these had.
+TEST_F(SessionOfProcesses, FilesThatTakeTheNumbersOfDescriptorsStayAsTheyAre) {
+    const testing_support::Folder folder;
+    EXPECT_EQ(status_of_child([&] {
+                  Sessions s(2);
+                  for (auto& session : s.all) session->join();
+                  for (int fd = 3; fd < 256; ++fd) ::close(fd);
+                  for (int i = 0; i < 20; ++i)
+                      if (::open((folder / std::to_string(i).c_str()).c_str(), O_RDWR | O_CREAT,
+                                 0600) < 0)
+                          return 2;
+                  for (auto& session : s.all) session->note({});
+                  for (auto& session : s.all) (void)session->await_cause();
+                  return 0;
+              }),
+              0);
+    for (int i = 0; i < 20; ++i)
+        EXPECT_EQ(std::filesystem::file_size(folder / std::to_string(i).c_str()), 0u) << i;
+}
+TEST_F(SessionOfProcesses, EndsThoughItsDescriptorsAreClosedBehindItsRun) {
+    EXPECT_EQ(status_of_child([] {
+                  Sessions s(2);
+                  for (auto& session : s.all) session->join();
+                  for (auto& session : s.all) session->leave();
+                  for (const std::size_t r : {1u, 0u})
+                      if (!s[r].end(60s)) return 1;
+                  for (int fd = 3; fd < 256; ++fd) ::close(fd);
+                  s.all.clear();
+                  return 0;
+              }),
+              0);
+}
+TEST_F(SessionOfProcesses, AChildMayForkAgain) {
+    Sessions s(2);
+    for (auto& session : s.all) session->join();
+    EXPECT_EQ(status_of_child([&] {
+                  s.all.clear();
+                  std::vector<char> others(1 << 20, 'x');  // where they were
+                  return status_of_child([] { return 0; });
+              }),
+              0);
+}
+TEST_F(SessionOfProcesses, AHandlerOfASignalMayFork) {
+    EXPECT_EQ(status_of_child([] {
+                  Sessions s(2);
+                  for (auto& session : s.all) session->join();
+                  struct sigaction forks{};
+                  forks.sa_handler = [](int) {
+                      const pid_t child = fork();
+                      if (child == 0) ::_exit(0);
+                      if (child > 0) (void)::waitpid(child, nullptr, 0);
+                  };
+                  (void)::sigaction(SIGVTALRM, &forks, nullptr);
+                  const itimerval often{{0, 1000}, {0, 1000}};
+                  (void)::setitimer(ITIMER_VIRTUAL, &often, nullptr);
+                  for (int i = 0; i < 100'000; ++i) s[0].working_on({"a step", i});
+                  const itimerval never{};
+                  (void)::setitimer(ITIMER_VIRTUAL, &never, nullptr);
+                  return 0;
               }),
               0);
 }

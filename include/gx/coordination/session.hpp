@@ -48,6 +48,8 @@ class WaitsFor;
 ///          A session that is destroyed before end() is a lost rank to the others.
 /// Fork:    a child process has no part in it: its copies of the sockets are closed, so that the
 ///          end of the parent is still seen, and its copy of a session may be destroyed, no more.
+///          A fork beside a constructor, or in a handler of a signal that interrupts a call, may
+///          leave the child a copy, and the end of the parent is then seen with the child's.
 /// Cost:    one thread; one connection a member; working_on() one short lock and 80 bytes.
 class Session {
 public:
@@ -180,6 +182,7 @@ private:
     void write_all();
     void deliver_notes();
     void wake();
+    void hear_wakes();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);
@@ -196,7 +199,7 @@ private:
     std::string host_{};
     std::mutex mutex_{};
     std::condition_variable changed_{};
-    Descriptor wake_{};
+    Descriptor wake_{}, woken_{};  ///< a byte in one ends the monitor's sleep at the other
     Member member_;
     std::mutex waits_mutex_{};
     WaitsFor* waits_ = nullptr;                 ///< the newest of this rank's threads
@@ -218,6 +221,7 @@ private:
     std::function<void(int rank, std::span<const std::byte>)> note_callback_{};
     std::thread monitor_{};
     bool forked_ = false;
+    bool locked_ = false;  ///< by a thread that forks
 };
 
 /// While it lives a thread of the rank waits for its peers: for a message of one of them or, as in

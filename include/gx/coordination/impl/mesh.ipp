@@ -11,9 +11,9 @@
 #include <algorithm>  // find
 #include <cerrno>     // EAGAIN
 #include <cstring>    // memcpy, strerror
+#include <memory>     // construct_at
 #include <random>     // keys
 #include <system_error>
-#include <memory>   // construct_at
 #include <utility>  // exchange
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT

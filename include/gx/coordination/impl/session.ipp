@@ -1,11 +1,10 @@
 // Session: the monitor and its sockets.
 #pragma once
 
-#include <poll.h>         // poll
-#include <pthread.h>      // pthread_atfork
-#include <sys/eventfd.h>  // eventfd
-#include <sys/socket.h>   // send, recv
-#include <unistd.h>       // getpid, _exit
+#include <poll.h>        // poll
+#include <pthread.h>     // pthread_atfork
+#include <sys/socket.h>  // send, recv
+#include <unistd.h>      // getpid, _exit
 
 #include <algorithm>     // all_of, find
 #include <cerrno>        // errno
@@ -13,6 +12,7 @@
 #include <memory>        // construct_at
 #include <ranges>        // iota
 #include <system_error>  // no thread is left
+#include <tuple>         // tie
 #include <utility>       // exchange, pair
 
 #include <gx/coordination/session.hpp>  // the declarations
@@ -26,16 +26,20 @@ namespace detail::session {
 
 inline constexpr int own = 0;      ///< rank 0's connection inside the root
 inline constexpr int to_root = 1;  ///< of a member
+inline constexpr Duration fork_patience = std::chrono::seconds(1);
 inline constexpr std::size_t strangers_max = 64;
 inline constexpr std::size_t ignored_max = std::size_t{1} << 16;  ///< bytes of one behind a refusal
 /// The monitor looks at the clock as often, to see whether its process stands still.
 inline constexpr Duration pulse = std::chrono::milliseconds(100);
+/// Behind the end of a run, where it may have no other sign that a call waits for it.
+inline constexpr Duration pulse_behind = std::chrono::seconds(1);
 inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
 
 /// The sessions of this process, for fork().
 struct Living {
     std::mutex mutex{};
     std::vector<Session*> sessions{};
+    bool locked = false;  ///< by the thread that forks
 };
 inline Living& living() {
     static auto* const one = new Living();
@@ -104,8 +108,7 @@ GX_DECL Session::Session(Options options, Descriptor to_root)
 GX_DECL void Session::start() {
     working_on(options_.operation);
     looked_ = steady_now();
-    wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
+    std::tie(wake_, woken_) = socket_pair();
     enlist();
     try {
         monitor_ = std::thread([this] { work(); });
@@ -116,14 +119,18 @@ GX_DECL void Session::start() {
 }
 
 GX_DECL Session::~Session() {
-    delist();
-    if (forked_) return;
-    {
+    if (!forked_) {
+        {
+            const std::lock_guard lock(mutex_);
+            closing_ = true;
+            wake();
+        }
+        monitor_.join();
         const std::lock_guard lock(mutex_);
-        closing_ = true;
-        wake();
+        connections_.clear();  // before a child could have copies that nobody closes
+        listener_.reset();
     }
-    monitor_.join();
+    delist();
 }
 
 // ---- Children of fork() -------------------------------------------------------------------
@@ -131,7 +138,7 @@ GX_DECL Session::~Session() {
 GX_DECL void Session::enlist() {
     static const int handlers = ::pthread_atfork(before_fork, in_parent, in_child);
     if (handlers != 0)
-        throw Error(std::string("fork() can't be heard of: ") + std::strerror(handlers));
+        throw Error(std::string("pthread_atfork failed: ") + std::strerror(handlers));
     auto& all = detail::session::living();
     const std::lock_guard lock(all.mutex);
     all.sessions.push_back(this);
@@ -142,32 +149,47 @@ GX_DECL void Session::delist() {
     std::erase(all.sessions, this);
 }
 
+// In a handler of a signal the thread itself may hold a lock: then that session is left as it is.
 GX_DECL void Session::before_fork() {
     auto& all = detail::session::living();
-    all.mutex.lock();
-    for (Session* const s : all.sessions) s->mutex_.lock();
+    const Duration end = steady_now() + detail::session::fork_patience;
+    const auto lock = [end](std::mutex& mutex) {
+        bool locked = mutex.try_lock();
+        for (; !locked && steady_now() < end; locked = mutex.try_lock()) std::this_thread::yield();
+        return locked;
+    };
+    all.locked = lock(all.mutex);
+    if (!all.locked) return;
+    for (Session* const s : all.sessions) s->locked_ = lock(s->mutex_);
 }
 GX_DECL void Session::in_parent() {
     auto& all = detail::session::living();
-    for (Session* const s : all.sessions) s->mutex_.unlock();
+    if (!all.locked) return;
+    for (Session* const s : all.sessions)
+        if (std::exchange(s->locked_, false)) s->mutex_.unlock();
     all.mutex.unlock();
 }
 // None of the threads that a session knows of is in the child: neither the monitor, nor one that
-// holds a lock or waits for a change. The copies begin anew without them.
+// holds a lock or waits for a change. The copies begin anew without them; the child's own children
+// have none.
 GX_DECL void Session::in_child() {
     auto& all = detail::session::living();
+    if (!all.locked) return;
     for (Session* const s : all.sessions) {
         s->forked_ = true;
-        s->connections_.clear();
-        if (s->listener_) s->listener_->leave_file();
-        s->listener_.reset();
-        s->wake_.close();
         std::construct_at(&s->monitor_);
         std::construct_at(&s->changed_);
         std::construct_at(&s->callback_mutex_);
         std::construct_at(&s->waits_mutex_);
+        if (!std::exchange(s->locked_, false)) continue;
+        s->connections_.clear();
+        if (s->listener_) s->listener_->leave_file();
+        s->listener_.reset();
+        s->wake_.close();
+        s->woken_.close();
         s->mutex_.unlock();
     }
+    all.sessions.clear();
     all.mutex.unlock();
 }
 
@@ -418,8 +440,19 @@ GX_DECL void Session::deliver_notes() {
 }
 
 GX_DECL void Session::wake() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
+    const char one = 1;  // a socket's call: on a file that has taken its number it does nothing
+    (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// Where the program has closed the socket, the monitor looks by the clock alone.
+GX_DECL void Session::hear_wakes() {
+    char bytes[64];
+    for (;;) {
+        const auto n = ::recv(woken_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) (void)woken_.release();
+        if (n < std::ssize(bytes)) return;
+    }
 }
 
 // ---- The monitor --------------------------------------------------------------------------
@@ -437,7 +470,7 @@ GX_DECL void Session::work() {
         move_messages();
         write_all();
         const bool last = closing_;
-        polled.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
+        polled.assign(1, {.fd = woken_.get(), .events = POLLIN, .revents = 0});
         ids.assign(1, -1);
         if (accept_again_ && time >= *accept_again_) accept_again_.reset();
         const bool accepting = listener_ && !accept_again_;
@@ -465,10 +498,7 @@ GX_DECL void Session::work() {
         ::poll(polled.data(), polled.size(), timeout);
         lock.lock();
         look(timeout >= 0 ? std::chrono::milliseconds(timeout) : Duration::max());
-        std::uint64_t count = 0;
-        if ((polled[0].revents & POLLNVAL) != 0) (void)wake_.release();  // as lose_closed()
-        if (polled[0].revents != 0) [[maybe_unused]]
-            const auto n = ::read(wake_.get(), &count, sizeof(count));
+        if (polled[0].revents != 0) hear_wakes();
         if (accepting && (polled[1].revents & POLLNVAL) != 0) {
             listener_->release();
             listener_.reset();
@@ -500,8 +530,9 @@ GX_DECL Duration Session::next_tick() const {
     if (coordinator_) next = std::min(next, coordinator_->next_tick());
     if (listener_ && accept_again_) next = std::min(next, *accept_again_);
     if (root_lost_) next = std::min(next, saturating_sum(*root_lost_, options_.outlive_root));
-    const bool is_timed = !member_.ended() || next < Duration::max() || !wake_;
-    return is_timed ? std::min(next, steady_now() + detail::session::pulse) : next;
+    const Duration longest =
+        member_.ended() ? detail::session::pulse_behind : detail::session::pulse;
+    return std::min(next, steady_now() + longest);
 }
 
 // Whether the root is lost though its connection has not ended.
