@@ -208,7 +208,8 @@ const std::vector<End> ends{
     {"finalizes", mpi_tests::finalizes, {0, 1, 2}, ""},
     {"forks", mpi_tests::forks, {0, 1, 2}, ""},
     {"leaves", leaves, {1}, "rank 1 on host "},
-    {"beside", mpi_tests::throws_beside_a_world, {}, "the disk is full"}};
+    {"beside", mpi_tests::throws_beside_a_world, {}, "rank 1 leaves a world by an exception"},
+    {"recovers", mpi_tests::recovers, {0, 1, 2}, ""}};
 
 struct Check {
     const char* name;

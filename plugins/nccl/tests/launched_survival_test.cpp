@@ -390,7 +390,6 @@ TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuIsLost) {
     EXPECT_EQ(ended.errors[2], "GPU 2 has fallen off the bus");
     for (const std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[r], "");
 }
-/// It goes on elsewhere until the others have ended, and comes back then.
 /// Whichever call meets the fault: a kernel's, a copy's, NCCL's.
 TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuFaultsInAnyOperation) {
     for (const int behind : {1, 2, 3, 4, 6, 9, 13, 20}) {
@@ -408,6 +407,7 @@ TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuFaultsInAnyOperation) {
         for (const std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[r], "") << behind;
     }
 }
+/// It goes on elsewhere until the others have ended, and comes back then.
 TEST_F(LaunchedSurvival, GoesOnWithoutAProcessThatHangs) {
     const Shared<Board> board;
     in_pass = [&](std::size_t r, int pass) {

@@ -120,9 +120,26 @@ inline std::string one_ends_mpi(bool is_first) {
 
 /// Rank 1 throws beside a world, where the others make another one.
 inline std::string throws_beside_a_world() {
-    mpi::World<> world;
+    const mpi::JobOptions soon{.join_deadline = std::chrono::seconds(5)};
+    mpi::World<> world(soon);
     if (world.first_local_rank() == 1) throw Error("the disk is full");
-    mpi::World<> another;
+    mpi::World<> another(soon);
+    return "returned";
+}
+
+/// Rank 1 handles an error that it throws beside a world, which the others end later than its
+/// patience; then all make another one.
+inline std::string recovers() {
+    const mpi::JobOptions impatient{.patience = std::chrono::milliseconds(1)};
+    try {
+        mpi::World<> world(impatient);
+        world.run([](auto&) {});
+        if (world.first_local_rank() == 1) throw Error("the disk is full");
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    } catch (const Error&) {
+    }
+    mpi::World<> another(impatient);
+    another.run([](auto&) {});
     return "returned";
 }
 

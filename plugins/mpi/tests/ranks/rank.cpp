@@ -890,6 +890,7 @@ const std::map<std::string, Mode> modes{
      }},
     {"throws_beside",
      [](const std::string&, const Arguments&) { return mpi_tests::throws_beside_a_world(); }},
+    {"recovers", [](const std::string&, const Arguments&) { return mpi_tests::recovers(); }},
     {"finalizes", [](const std::string&, const Arguments&) { return mpi_tests::finalizes(); }},
     {"forks", [](const std::string&, const Arguments&) { return mpi_tests::forks(); }},
     {"signalled",

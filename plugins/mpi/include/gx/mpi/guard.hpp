@@ -4,6 +4,7 @@
 
 #include <chrono>              // patience
 #include <condition_variable>  // waits
+#include <functional>          // what an alarm does
 #include <mutex>               // its state
 #include <string_view>         // the phase
 #include <thread>              // the watch
@@ -25,7 +26,7 @@ namespace gx::mpi {
 ///                 thread is held for half a second, in which the cause comes and names that rank
 ///
 /// Signals are handled where the program has no handler for them, and until the guard is destroyed,
-/// which after a cause it is not. A guard inside of another one leaves the handlers to that one.
+/// which after a cause it is not. Guards of several threads, or inside of another one, share them.
 class Guard {
 public:
     /// Errors: gx::Error where the system has no thread left.
@@ -68,25 +69,35 @@ private:
     int parent_signal_ = 0;
 };
 
-/// Ends this process, with a sentence that names `call` and status 1, unless it is destroyed within
-/// `limit`. Around a function of MPI that waits for all ranks inside of the library, which none can
-/// stop: where a rank is gone, MPI_Init_thread may wait for ever.
+/// Calls `late` on a thread of its own, unless it is destroyed within `limit`.
 /// Errors: gx::Error where the system has no thread left.
-/// Cost:   a thread, as long as it lives.
-class CallLimit {
+class Alarm {
 public:
-    /// `when`: "before the first run", or "at the end of the job".
-    GX_DECL CallLimit(const char* call, std::chrono::nanoseconds limit,
-                      std::string_view when = "before the first run");
-    CallLimit(const CallLimit&) = delete;
-    CallLimit& operator=(const CallLimit&) = delete;
-    GX_DECL ~CallLimit();
+    GX_DECL Alarm(std::chrono::nanoseconds limit, std::function<void()> late);
+    Alarm(const Alarm&) = delete;
+    Alarm& operator=(const Alarm&) = delete;
+    GX_DECL ~Alarm();
 
 private:
     std::mutex mutex_{};
     std::condition_variable changed_{};
     bool over_ = false;
     std::thread thread_{};
+};
+
+/// Ends this process, with a sentence that names `call` and status 1, unless it is destroyed within
+/// `limit`, or MPI is finalised then. Around a function of MPI that waits for all ranks inside of
+/// the library, which none can stop: where a rank is gone, MPI_Init_thread may wait for ever.
+/// Errors: as Alarm.
+/// Cost:   a thread, as long as it lives.
+class CallLimit {
+public:
+    /// `when`: "before the first run", or "at the end of the job".
+    GX_DECL CallLimit(const char* call, std::chrono::nanoseconds limit,
+                      std::string_view when = "before the first run");
+
+private:
+    Alarm alarm_;
 };
 
 }  // namespace gx::mpi

@@ -3,8 +3,8 @@
 
 #include <chrono>      // deadlines
 #include <deque>       // communicators
-#include <functional>  // on_start
 #include <exception>   // uncaught_exceptions
+#include <functional>  // on_start
 #include <memory>      // the session
 #include <optional>    // a guard
 #include <string>      // hosts

@@ -15,6 +15,7 @@
 #include <utility>       // exchange
 
 #include <gx/core/error.hpp>  // Error
+#include <gx/mpi/call.hpp>    // MPI
 #include <gx/mpi/guard.hpp>   // the declarations
 
 namespace gx::mpi {
@@ -120,7 +121,7 @@ public:
         return has_terminate_;
     }
     /// For on_terminate(): before a meeting holds it. Sentences stay where they are.
-    void tell(const std::string& sentence) {
+    void set_sentence(const std::string& sentence) {
         const std::lock_guard lock(mutex_);
         meeting_sentence = &*sentences_.insert(sentence).first;
     }
@@ -151,11 +152,11 @@ inline bool is_orphan() { return std::getenv("PMI_FD") != nullptr && ::getppid()
 
 GX_DECL MeetingGuard::MeetingGuard(std::string_view when) {
     namespace d = detail::guard;
-    d::handlers().tell("gx: rank" + d::rank_of_launcher() +
-                       " is ended by its launcher in operation meeting of all ranks, " +
-                       std::string(when) +
-                       ". Look at the errors of the other ranks, and at what the launcher says of "
-                       "them\n");
+    d::handlers().set_sentence(
+        "gx: rank" + d::rank_of_launcher() +
+        " is ended by its launcher in operation meeting of all ranks, " + std::string(when) +
+        ". Look at the errors of the other ranks, and at what the launcher says of "
+        "them\n");
     d::handlers().hold_terminate(d::meetings);
     parent_signal_ = d::signal_of_parents_end(SIGTERM);
     if (d::handlers().has_terminate() && d::is_orphan()) (void)::raise(SIGTERM);
@@ -167,19 +168,13 @@ GX_DECL MeetingGuard::~MeetingGuard() {
     if (d::handlers().release_terminate(d::meetings)) (void)::raise(SIGTERM);
 }
 
-GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit,
-                             std::string_view when) {
-    const auto watch = [this, call, limit, when = std::string(when)] {
-        std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, limit, [&] { return over_; })) return;
-        namespace d = detail::guard;
-        const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
-        d::write_all(
-            "gx: rank" + d::rank_of_launcher() + " has waited for " + std::to_string(ms) +
-            " ms in " + call + ", in operation meeting of all ranks, " + when +
-            ": another rank has ended, or has not come. Look at the errors of the other ranks, and "
-            "at what the launcher says of them\n");
-        ::_exit(1);
+GX_DECL Alarm::Alarm(std::chrono::nanoseconds limit, std::function<void()> late) {
+    const auto watch = [this, limit, late = std::move(late)] {
+        {
+            std::unique_lock lock(mutex_);
+            if (changed_.wait_for(lock, limit, [&] { return over_; })) return;
+        }
+        late();
     };
     try {
         thread_ = std::thread(watch);
@@ -188,7 +183,7 @@ GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit,
     }
 }
 
-GX_DECL CallLimit::~CallLimit() {
+GX_DECL Alarm::~Alarm() {
     {
         const std::lock_guard lock(mutex_);
         over_ = true;
@@ -196,6 +191,22 @@ GX_DECL CallLimit::~CallLimit() {
     changed_.notify_all();
     thread_.join();
 }
+
+GX_DECL CallLimit::CallLimit(const char* call, std::chrono::nanoseconds limit,
+                             std::string_view when)
+    : alarm_(limit, [call, limit, when = std::string(when)] {
+          int finalized = 0;
+          (void)MPI_Finalized(&finalized);
+          if (finalized != 0) return;
+          namespace d = detail::guard;
+          const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(limit).count();
+          d::write_all("gx: rank" + d::rank_of_launcher() + " has waited for " +
+                       std::to_string(ms) + " ms in " + call +
+                       ", in operation meeting of all ranks, " + when +
+                       ": another rank has ended, or has not come. Look at the errors of the other "
+                       "ranks, and at what the launcher says of them\n");
+          ::_exit(1);
+      }) {}
 
 GX_DECL Guard::Guard(coordination::Session& session, std::chrono::nanoseconds patience)
     : session_(session), patience_(patience) {

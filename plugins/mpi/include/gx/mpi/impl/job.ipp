@@ -63,8 +63,8 @@ struct LastMeeting {
         session.reset();
     }
     /// Returns what `meet` does, a gather() of the session. Where that is false or throws, some
-    /// ranks have not come: the session ends too, `most` later, and stays until the process does.
-    bool hold(FunctionRef<bool(Session&)> meet, Duration most = Duration::max()) {
+    /// ranks have not come: the session ends too, and stays until the process does.
+    bool hold(FunctionRef<bool(Session&)> meet) {
         std::unique_ptr<Guard> guard;
         bool all = false;
         try {
@@ -79,7 +79,7 @@ struct LastMeeting {
         }
         if (!all) {
             session->leave();
-            (void)session->end(std::min(most, rank == 0 ? deadline : Duration::max()));
+            (void)session->end(rank == 0 ? deadline : Duration::max());
         }
         session->on_change({});
         if (!all) job::keep(std::move(session), std::move(guard));
@@ -536,17 +536,23 @@ GX_DECL void Job::leave() {
     LastMeeting meeting{std::move(session_), meeting_id_, rank_, options_.deadline,
                         options_.patience};
     bool meets = finalizes_library() && spans_all_;  // at the exit
-    // Where an exception ends the world, others may be anywhere: its message waits for none.
-    const bool unwinds = std::uncaught_exceptions() > exceptions_;
-    const auto most = unwinds ? options_.patience : coordination::Duration::max();
-    const bool ended = meeting.hold(
-        [&](coordination::Session& session) {
-            namespace d = detail::job;
-            const auto all = session.gather(meets ? d::leaves : d::leaves_for_good, most);
-            meets = std::ranges::count(all, d::leaves) == ranks();
-            return std::ranges::count(all, d::runs) == 0;
-        },
-        most);
+    std::optional<Alarm> alarm;  // where an exception ends the world, others may be anywhere
+    try {
+        if (std::uncaught_exceptions() > exceptions_)
+            alarm.emplace(options_.patience, [where = "gx: rank " + std::to_string(rank_)] {
+                detail::guard::write_all(
+                    where +
+                    " leaves a world by an exception, and waits for the other ranks to leave it: "
+                    "its error follows once they have, or give up\n");
+            });
+    } catch (const Error&) {  // no thread is left: without that line
+    }
+    const bool ended = meeting.hold([&](coordination::Session& session) {
+        namespace d = detail::job;
+        const auto all = session.gather(meets ? d::leaves : d::leaves_for_good);
+        meets = std::ranges::count(all, d::leaves) == ranks();
+        return std::ranges::count(all, d::runs) == 0;
+    });
     if (!ended) leave_open();
     else if (meets) detail::job::ends().keep(meeting);
     else meeting.end();

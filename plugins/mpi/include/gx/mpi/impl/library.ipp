@@ -36,10 +36,17 @@ inline bool meet_once() {
 /// What MPI_Finalize calls first: of a rank that calls it by itself, where the others leave it to
 /// gx and wait for this one before.
 inline int on_finalize(MPI_Comm, int, void*, void*) {
+    if (before_finalize.load() == nullptr) return MPI_SUCCESS;  // gx's own call
     (void)meet_once();
+    static CallLimit* limit = nullptr;  // of the rest of MPI_Finalize, whose end nothing tells
+    try {
+        if (limit == nullptr)
+            limit = new CallLimit("MPI_Finalize", limit_at_the_end, "at the end of the job");
+    } catch (const Error&) {  // no thread is left: without a limit
+    }
     return MPI_SUCCESS;
 }
-inline void hear_of_finalize() {
+inline void register_finalize_callback() {
     int key = MPI_KEYVAL_INVALID;
     expect(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr),
            "MPI_Comm_create_keyval");
@@ -140,8 +147,8 @@ GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
     (void)MPI_Finalized(&finalized);
     if (finalized != 0) throw Error("MPI is finalised: make the world before MPI_Finalize");
     (void)MPI_Initialized(&initialized);
-    static const int hears_forks = ::pthread_atfork(nullptr, nullptr, d::forget_job);
-    if (hears_forks != 0) throw Error("fork() can't be heard of: no memory is left");
+    static const int registered = ::pthread_atfork(nullptr, nullptr, d::forget_job);
+    if (registered != 0) throw Error("pthread_atfork failed: no memory is left");
     if (initialized == 0) {
         expect_launcher(environment, library_name());  // else MPI may end the process by itself
         const CallLimit watch("MPI_Init_thread", limit);
@@ -149,7 +156,7 @@ GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
             expect(MPI_Init_thread(nullptr, nullptr, wanted, &level), "MPI_Init_thread");
             expect(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
                    "MPI_Comm_set_errhandler");
-            d::hear_of_finalize();
+            d::register_finalize_callback();
         });
         d::limit_at_the_end = std::max<std::chrono::nanoseconds>(limit, std::chrono::minutes(1));
         (void)std::atexit(d::finalize);
