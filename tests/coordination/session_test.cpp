@@ -12,7 +12,10 @@
 
 #include <gtest/gtest.h>
 
-#include <future>  // a change that is waited for
+#include <algorithm>  // any_of
+#include <atomic>     // forks
+#include <cstring>    // memset
+#include <future>     // a change that is waited for
 #include <memory>
 #include <thread>  // ranks
 
@@ -661,31 +664,37 @@ TEST_F(SessionOfProcesses, EndsThoughItsDescriptorsAreClosedBehindItsRun) {
               }),
               0);
 }
+/// Its copy of a session may be gone by then, as on the stack of a thread that it does not have.
 TEST_F(SessionOfProcesses, AChildMayForkAgain) {
     Sessions s(2);
     for (auto& session : s.all) session->join();
     EXPECT_EQ(status_of_child([&] {
-                  s.all.clear();
-                  std::vector<char> others(1 << 20, 'x');  // where they were
-                  return status_of_child([] { return 0; });
+                  Session* const copy = s.all[0].release();
+                  const auto* const bytes = reinterpret_cast<const unsigned char*>(copy);
+                  std::memset(static_cast<void*>(copy), 0x55, sizeof(Session));
+                  return status_of_child([&] {
+                      const auto is_other = [](unsigned char byte) { return byte != 0x55; };
+                      return std::any_of(bytes, bytes + sizeof(Session), is_other) ? 1 : 0;
+                  });
               }),
               0);
 }
+/// Which may interrupt the thread within a call of a session.
 TEST_F(SessionOfProcesses, AHandlerOfASignalMayFork) {
+    static std::atomic<int> forks = 0;
     EXPECT_EQ(status_of_child([] {
                   Sessions s(2);
                   for (auto& session : s.all) session->join();
-                  struct sigaction forks{};
-                  forks.sa_handler = [](int) {
+                  struct sigaction forking{};
+                  forking.sa_handler = [](int) {
                       const pid_t child = fork();
                       if (child == 0) ::_exit(0);
-                      if (child > 0) (void)::waitpid(child, nullptr, 0);
+                      if (child > 0 && ::waitpid(child, nullptr, 0) == child) ++forks;
                   };
-                  (void)::sigaction(SIGVTALRM, &forks, nullptr);
-                  const itimerval often{{0, 1000}, {0, 1000}};
+                  (void)::sigaction(SIGVTALRM, &forking, nullptr);
+                  const itimerval often{{0, 1000}, {0, 1000}}, never{};
                   (void)::setitimer(ITIMER_VIRTUAL, &often, nullptr);
-                  for (int i = 0; i < 100'000; ++i) s[0].working_on({"a step", i});
-                  const itimerval never{};
+                  while (forks < 30) s[0].working_on({"a step"});
                   (void)::setitimer(ITIMER_VIRTUAL, &never, nullptr);
                   return 0;
               }),

@@ -26,7 +26,7 @@ namespace detail::session {
 
 inline constexpr int own = 0;      ///< rank 0's connection inside the root
 inline constexpr int to_root = 1;  ///< of a member
-inline constexpr Duration fork_patience = std::chrono::seconds(1);
+inline constexpr Duration fork_patience = std::chrono::milliseconds(200);
 inline constexpr std::size_t strangers_max = 64;
 inline constexpr std::size_t ignored_max = std::size_t{1} << 16;  ///< bytes of one behind a refusal
 /// The monitor looks at the clock as often, to see whether its process stands still.
@@ -39,8 +39,9 @@ inline constexpr Duration accept_pause = std::chrono::milliseconds(100);
 struct Living {
     std::mutex mutex{};
     std::vector<Session*> sessions{};
-    bool locked = false;  ///< by the thread that forks
 };
+/// Whether this thread has locked them: two may fork at once.
+inline thread_local bool locked_for_fork = false;
 inline Living& living() {
     static auto* const one = new Living();
     return *one;
@@ -155,16 +156,17 @@ GX_DECL void Session::before_fork() {
     const Duration end = steady_now() + detail::session::fork_patience;
     const auto lock = [end](std::mutex& mutex) {
         bool locked = mutex.try_lock();
-        for (; !locked && steady_now() < end; locked = mutex.try_lock()) std::this_thread::yield();
+        for (; !locked && steady_now() < end; locked = mutex.try_lock())
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
         return locked;
     };
-    all.locked = lock(all.mutex);
-    if (!all.locked) return;
+    detail::session::locked_for_fork = lock(all.mutex);
+    if (!detail::session::locked_for_fork) return;
     for (Session* const s : all.sessions) s->locked_ = lock(s->mutex_);
 }
 GX_DECL void Session::in_parent() {
     auto& all = detail::session::living();
-    if (!all.locked) return;
+    if (!std::exchange(detail::session::locked_for_fork, false)) return;
     for (Session* const s : all.sessions)
         if (std::exchange(s->locked_, false)) s->mutex_.unlock();
     all.mutex.unlock();
@@ -174,7 +176,7 @@ GX_DECL void Session::in_parent() {
 // have none.
 GX_DECL void Session::in_child() {
     auto& all = detail::session::living();
-    if (!all.locked) return;
+    if (!std::exchange(detail::session::locked_for_fork, false)) return;
     for (Session* const s : all.sessions) {
         s->forked_ = true;
         std::construct_at(&s->monitor_);
