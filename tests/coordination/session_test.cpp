@@ -672,10 +672,11 @@ TEST_F(SessionOfProcesses, AChildMayForkAgain) {
                   Session* const copy = s.all[0].release();
                   const auto* const bytes = reinterpret_cast<const unsigned char*>(copy);
                   std::memset(static_cast<void*>(copy), 0x55, sizeof(Session));
-                  return status_of_child([&] {
+                  const int status = status_of_child([&] {
                       const auto is_other = [](unsigned char byte) { return byte != 0x55; };
                       return std::any_of(bytes, bytes + sizeof(Session), is_other) ? 1 : 0;
                   });
+                  return status == 0 ? 0 : 1;
               }),
               0);
 }
