@@ -182,7 +182,7 @@ private:
     void write_all();
     void deliver_notes();
     void wake();
-    void hear_wakes();
+    void drain_wakes();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);

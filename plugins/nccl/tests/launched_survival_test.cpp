@@ -390,7 +390,7 @@ TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuIsLost) {
     EXPECT_EQ(ended.errors[2], "GPU 2 has fallen off the bus");
     for (const std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(ended.errors[r], "");
 }
-/// Whichever call meets the fault: a kernel's, a copy's, NCCL's.
+/// In whichever of its next operations the fault is.
 TEST_F(LaunchedSurvival, GoesOnWithoutAProcessWhoseGpuFaultsInAnyOperation) {
     for (const int behind : {1, 2, 3, 4, 6, 9, 13, 20}) {
         const Shared<Board> board;

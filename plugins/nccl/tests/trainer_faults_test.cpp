@@ -231,8 +231,8 @@ TYPED_TEST(EarlyEnds, ALostGpuIsNamed) {
         expect_named<TypeParam>(errors, {0, 2});
     }
 }
-/// NCCL's call or poll is the first that meets the fault.
-TYPED_TEST(EarlyEnds, ALostGpuThatNcclMeetsIsNamed) {
+/// In whichever of its next operations the fault is.
+TYPED_TEST(EarlyEnds, AGpuThatFaultsInAnOperationIsNamed) {
     for (const auto& [progress, at] : all_orders_and_steps())
         for (const int behind : {1, 2, 3, 5, 8}) {
             failing_step = at;

@@ -267,6 +267,28 @@ TEST(NcclWorld, ADeadGpuEndsTheRun) {
         expect_clean();
     }
 }
+/// A group of messages is the first call behind the fault: CUDA says which one it was.
+TEST(NcclWorld, AGpuThatNcclFindsLostIsNamedWithItsFault) {
+    start(StreamProgress::eager, 1);
+    nccl::World<> world({.placement = {2, 1}});
+    const std::string s = error_of([&] {
+        world.run([](auto& rank) {
+            Buffer<std::byte> memory(&rank.memory(), 8, "memory");
+            const QueuedMessage<cuda::GpuMemory> message{
+                .peer = 1, .in = memory.template view<cuda::GpuMemory>()};
+            if (rank.rank() == 0) {
+                cuda_testing::lose_device(0, cudaErrorECCUncorrectable);
+                rank.transport().exchange({&message, 1});
+            } else {  // stays until the world stops
+                std::byte never{};
+                (void)rank.control().wait(rank.control().receive(0, control_channel, {&never, 1}));
+            }
+        });
+    });
+    EXPECT_TRUE(holds(s, "GPU 0: NCCL on rank 0: unhandled cuda error", "cudaErrorECCUncorrectable",
+                      "resume from the last checkpoint"))
+        << s;
+}
 TEST(NcclWorld, AnAsynchronousErrorEndsTheRun) {
     start(StreamProgress::eager, 1);
     EXPECT_THROW((void)deliveries(2, std::chrono::seconds(60),

@@ -77,8 +77,8 @@ MeasuredWork read_own_step(const StepInput& step, std::int64_t parameters,
         if (parameters > gpu.memory.count / 4)
             throw Error(fmt::format(
                 "--parameters {}: with 2 bytes for each, and for its gradient, they take {:.0f} "
-                "GB, "
-                "and {} has {:.0f}: name the machine that the step was measured on, by --machine",
+                "GB, and {} has {:.0f}: name the machine that the step was measured on, by "
+                "--machine",
                 parameters, static_cast<double>(parameters) * 4e-9, gpu.name.view(),
                 static_cast<double>(gpu.memory.count) * 1e-9));
         return with_parts(whole_of(step), parameters, gpu, update, step.option());

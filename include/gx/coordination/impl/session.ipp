@@ -447,7 +447,7 @@ GX_DECL void Session::wake() {
 }
 
 // Where the program has closed the socket, the monitor looks by the clock alone.
-GX_DECL void Session::hear_wakes() {
+GX_DECL void Session::drain_wakes() {
     char bytes[64];
     for (;;) {
         const auto n = ::recv(woken_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
@@ -500,7 +500,7 @@ GX_DECL void Session::work() {
         ::poll(polled.data(), polled.size(), timeout);
         lock.lock();
         look(timeout >= 0 ? std::chrono::milliseconds(timeout) : Duration::max());
-        if (polled[0].revents != 0) hear_wakes();
+        if (polled[0].revents != 0) drain_wakes();
         if (accepting && (polled[1].revents & POLLNVAL) != 0) {
             listener_->release();
             listener_.reset();
