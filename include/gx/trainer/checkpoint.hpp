@@ -146,14 +146,16 @@ struct FoundCheckpoint {
     std::vector<std::string> errors{};  ///< of damaged files, as new or newer, the newest first
 };
 
-/// The files in `folder` that are named as checkpoints, in no order.
+/// The files in `folder` that are named as checkpoints, in no order; none where it is not there.
+/// Errors: gx::Error for a folder that can't be listed.
 GX_COLD [[nodiscard]] GX_DECL std::vector<std::filesystem::directory_entry> checkpoint_files(
     const std::filesystem::path& folder);
 
 /// The newest checkpoint in `folder` that is whole, by the time it was written: of those with the
 /// names that a run gives them; of several of one time the one of the most progress. Files of other
 /// models count as damaged.
-/// Cost: reads the files from the newest on, up to the first that is whole and those of its time.
+/// Errors: gx::Error for a folder that can't be listed.
+/// Cost:   reads the files from the newest on, up to the first that is whole and those of its time.
 GX_COLD [[nodiscard]] GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder,
                                                                 const Graph& graph);
 

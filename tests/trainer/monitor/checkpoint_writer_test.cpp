@@ -1,8 +1,9 @@
 // Checkpoints written beside training: which are kept, what can't be written, and killed programs.
 #include <gx/trainer/monitor/checkpoint_writer.hpp>
 
-#include <sys/wait.h>  // waitpid
-#include <unistd.h>    // fork, pipe
+#include <sys/fsuid.h>  // setfsuid
+#include <sys/wait.h>   // waitpid
+#include <unistd.h>     // chown, fork, pipe
 
 #include <algorithm>  // sort
 #include <csignal>    // kill
@@ -293,6 +294,60 @@ TEST(LatestCheckpoint, IsTheNewestThatIsWhole) {
     expect_same_learning(rest, whole);
     EXPECT_TRUE(holds(rest.notes.back(), "A checkpoint as new or newer can't be used: "));
     EXPECT_EQ(gx::latest_checkpoint(folder / "none", graph).file, "");
+}
+
+/// While it lives, this thread has the rights of a user who is not root, on files at least.
+class NotRoot {
+public:
+    static constexpr unsigned user = 65534;
+    NotRoot() { setfsuid(user); }
+    ~NotRoot() { setfsuid(geteuid()); }
+};
+
+TEST(LatestCheckpoint, InAFolderThatCannotBeListedIsNotTakenForNone) {
+    const Folder folder;
+    const auto output = folder / "runs", first = output / "epoch-0001.safetensors";
+    std::filesystem::create_directory(output);
+    write_text(folder / "a_file", "");
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .epochs = 1, .output = output};
+    (void)Plain(o).train(world, images());
+    const std::string before = read_text(first);
+    for (const auto& path : {folder.path, output})
+        ASSERT_TRUE(geteuid() != 0 || chown(path.c_str(), NotRoot::user, NotRoot::user) == 0);
+
+    using std::filesystem::perms;
+    o.epochs = 2;
+    for (const char* const resume : {"latest", ""}) {
+        o.resume = resume;
+        std::filesystem::permissions(output, perms::owner_write | perms::owner_exec);
+        const std::string error = [&] {
+            const NotRoot user;
+            return error_of([&] { (void)Plain(o).train(world, images()); });
+        }();
+        std::filesystem::permissions(output, perms::owner_all);
+        EXPECT_TRUE(holds(error, "folder '" + output.string() +
+                                     "' can't be listed: Permission "
+                                     "denied. Checkpoints in it are not found"))
+            << error;
+        EXPECT_EQ(read_text(first), before);
+        EXPECT_FALSE(std::filesystem::exists(output / "epoch-0002.safetensors"));
+    }
+    const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::latest_checkpoint(folder / "a_file", graph); }),
+                      "can't be listed: Not a directory"));
+}
+
+TEST(LatestCheckpoint, OfWhichNothingIsKnownIsNotTakenForNone) {
+    const Folder folder;
+    std::filesystem::create_symlink("epoch-0001.safetensors", folder / "epoch-0001.safetensors");
+    std::filesystem::create_symlink("nowhere", folder / "epoch-0002.safetensors");
+    const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    const auto found = gx::latest_checkpoint(folder.path, graph);
+    EXPECT_FALSE(found.checkpoint);
+    ASSERT_EQ(found.errors.size(), 1u) << "the link to itself; the other names no file";
+    EXPECT_TRUE(holds(found.errors[0], "epoch-0001.safetensors' can't be looked at: Too many"))
+        << found.errors[0];
 }
 
 TEST(LatestCheckpoint, WhereNoneCanBeUsedTheRunDoesNotOverwriteThem) {

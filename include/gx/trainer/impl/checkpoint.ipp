@@ -520,25 +520,35 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
 
 GX_DECL std::vector<std::filesystem::directory_entry> checkpoint_files(
     const std::filesystem::path& folder) {
-    std::vector<std::filesystem::directory_entry> files;
-    std::error_code trouble;  // a folder that is not there has none
-    for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
-        const std::string name = entry.path().filename().string();
+    namespace fs = std::filesystem;
+    std::vector<fs::directory_entry> files;
+    std::error_code trouble;
+    for (fs::directory_iterator at(folder, trouble), end; !trouble && at != end;
+         at.increment(trouble)) {
+        const std::string name = at->path().filename().string();
         if (name.ends_with(".safetensors") &&
             (name.starts_with("epoch-") || name.starts_with("step-")))
-            files.push_back(entry);
+            files.push_back(*at);
     }
+    if (trouble && trouble != std::errc::no_such_file_or_directory)
+        throw Error("gx: folder '" + folder.string() + "' can't be listed: " + trouble.message() +
+                    ". Checkpoints in it are not found, and a run would overwrite them: make the "
+                    "folder readable, or name another.");
     return files;
 }
 
 GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, const Graph& graph) {
     namespace fs = std::filesystem;
     std::set<std::pair<fs::file_time_type, fs::path>, std::greater<>> files;  // newest first
-    for (const auto& entry : checkpoint_files(folder)) {
-        std::error_code gone;
-        if (const auto time = entry.last_write_time(gone); !gone) files.emplace(time, entry.path());
-    }
     FoundCheckpoint found;
+    for (const auto& entry : checkpoint_files(folder)) {
+        std::error_code trouble;
+        const auto time = entry.last_write_time(trouble);
+        if (!trouble) files.emplace(time, entry.path());
+        else if (trouble != std::errc::no_such_file_or_directory)  // else gone by another hand
+            found.errors.push_back("'" + entry.path().string() +
+                                   "' can't be looked at: " + trouble.message() + ".");
+    }
     fs::file_time_type before{};
     for (const auto& [time, file] : files) {
         if (found.checkpoint && time != before) break;
