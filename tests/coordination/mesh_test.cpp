@@ -469,6 +469,54 @@ TEST(Mesh, AMessageThatIsHalfSentGoesOutWholeAfterItsWaitFailed) {
     EXPECT_EQ(std::count(got.begin() + sizeof(Header), got.end(), 'c'), std::ssize(sent));
 }
 
+TEST(Mesh, BehindAReceiveThatIsWithdrawnNoOtherOfItsChannelTakesItsMessage) {
+    auto ends = sockets(2);
+    const Descriptor raw = std::move(ends[1][0]);
+    Node node(session_of(0, 2, {}), 2, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(node.mesh);
+    std::vector<char> before(10), first(10), second(10, 'a'), third(20, 'a'), other(10);
+    const Request zeroth = zero.receive(1, 0, in(before)), one = zero.receive(1, 0, in(first)),
+                  two = zero.receive(1, 0, in(second)), three = zero.receive(1, 0, in(third)),
+                  of_other = zero.receive(1, 1, in(other));
+    node.stop();
+    EXPECT_FALSE(zero.wait(one).complete());
+    for (const std::int64_t channel : {0, 0, 0, 1}) {
+        const Header header{.channel = channel, .bytes = 10};
+        const std::vector<char> message(10, 'b');
+        write_and_let_read(raw, std::as_bytes(std::span(&header, 1)));
+        write_and_let_read(raw, out(message));
+    }
+    EXPECT_TRUE(zero.wait(zeroth).complete()) << "before it, and it has arrived";
+    EXPECT_TRUE(zero.wait(of_other).complete()) << "of another channel";
+    EXPECT_FALSE(zero.wait(two).complete()) << "its message may be another's";
+    EXPECT_FALSE(zero.wait(three).complete());
+    EXPECT_EQ(second, std::vector<char>(10, 'a'));
+    EXPECT_EQ(third, std::vector<char>(20, 'a'));
+}
+TEST(Mesh, BehindASendThatIsWithdrawnNoOtherOfItsChannelGoesOut) {
+    auto ends = sockets(2);
+    const Descriptor raw = std::move(ends[1][0]);
+    std::vector<char> big(std::size_t{4} << 20, 'c'), got(sizeof(Header) + big.size());
+    const std::vector<int> one{1}, two{2}, other{3};
+    Node node(session_of(0, 2, {}), 2, std::move(ends[0]), std::chrono::seconds(60));
+    Endpoint zero(node.mesh);
+    (void)zero.send(1, 0, out(big));  // more than a socket holds: the others stay behind it
+    const Request first = zero.send(1, 0, out(one));
+    (void)zero.send(1, 0, out(two));
+    const Request of_other = zero.send(1, 1, out(other));
+    node.stop();
+    EXPECT_FALSE(zero.wait(first).complete());
+    ASSERT_EQ(::recv(raw.get(), got.data(), got.size(), MSG_WAITALL), std::ssize(got));
+    struct {
+        Header header;
+        int value = 0;
+    } next;
+    constexpr std::size_t bytes = sizeof(Header) + sizeof(int);
+    ASSERT_EQ(std::size_t(::recv(raw.get(), &next, bytes, MSG_WAITALL)), bytes);
+    EXPECT_EQ(next.value, 3) << "the other rank would take 2 for 1";
+    EXPECT_TRUE(zero.wait(of_other).complete());
+}
+
 TEST(Mesh, AKilledProcessIsLost) {
     auto ends = sockets(2), control = sockets(2);
     const pid_t child = fork();

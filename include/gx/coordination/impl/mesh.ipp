@@ -315,10 +315,16 @@ GX_DECL void Mesh::blame(Request request, const WaitsFor* by) {
     session_.blame(posted_[request.id].peer, by);
 }
 
-// The caller's memory may go away after this.
+// The caller's memory may go away after this. Messages and receives of a channel meet in order, so
+// that behind one that is missing none may meet another.
 GX_DECL void Mesh::withdraw(std::uint32_t id) {
+    const int channel = posted_[id].channel;
     Link& l = link(posted_[id].peer);
-    std::erase(l.receiving, id);
+    if (const auto at = std::ranges::find(l.receiving, id); at != l.receiving.end())
+        l.receiving.erase(
+            std::remove_if(at, l.receiving.end(),
+                           [&](std::uint32_t r) { return posted_[r].channel == channel; }),
+            l.receiving.end());
     if (l.in.request == id) {  // the rest of a message that is half read goes elsewhere
         l.in.owned.assign(l.in.header.bytes, std::byte{});
         l.in.target = l.in.owned;
@@ -327,7 +333,10 @@ GX_DECL void Mesh::withdraw(std::uint32_t id) {
     for (auto it = l.out.begin(); it != l.out.end(); ++it) {
         if (it->request != id) continue;
         if (it->written == 0) {
-            l.out.erase(it);
+            l.out.erase(
+                std::remove_if(it, l.out.end(),
+                               [&](const Outgoing& o) { return o.header.channel == channel; }),
+                l.out.end());
         } else {
             it->owned.assign(it->payload.begin(), it->payload.end());
             it->payload = it->owned;
