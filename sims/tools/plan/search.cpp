@@ -22,9 +22,18 @@ constexpr const char* too_long =
     "takes more than 9e9 s, which the clock does not count: train on less";
 constexpr double step_seconds_most = 1e8;  // its communication comes on top
 
-/// Images of a step on one GPU; 0 with a sentence in `infeasible` when the job does not divide.
+/// Images of a step on one GPU, 0 when the job does not divide; with a sentence in `infeasible`
+/// then, and when a step takes more than the data set has.
 int batch_on(const Job& job, int gpus, std::string& infeasible) {
-    if (job.global_batch == 0) return job.batch_per_gpu;
+    if (job.global_batch == 0) {
+        if (const std::int64_t global = std::int64_t{job.batch_per_gpu} * gpus;
+            global > job.examples)
+            infeasible = fmt::format(
+                "a step of {} on each of {} GPUs takes more than the {} examples of "
+                "the data set",
+                job.batch_per_gpu, gpus, job.examples);
+        return job.batch_per_gpu;
+    }
     if (job.global_batch % gpus == 0) return job.global_batch / gpus;
     infeasible = fmt::format("a batch of {} is not a multiple of {} GPUs", job.global_batch, gpus);
     return 0;

@@ -266,6 +266,14 @@ std::vector<Pass> passes_of(const Parts& p, const std::string& where) {
         for (const Event& g : pass.gradients) elements.insert(g.elements);
         return elements;
     };
+    std::uint64_t elements = 0;
+    for (const Event& g : all.front().gradients) {
+        elements += static_cast<std::uint64_t>(g.elements);
+        if (elements > elements_most)
+            throw Error(where + "gradients of more than 2^53 elements: they can't be counted");
+    }
+    if (elements == 0)
+        throw Error(where + "gradients of 0 elements: trace a network that has parameters");
     for (const Pass& pass : all)
         if (sizes(pass) != sizes(all.front()))
             throw Error(where +

@@ -142,7 +142,7 @@ TEST(Search, SaysWhyACandidateCannotRun) {
     EXPECT_EQ(all[0].infeasible, "");
     EXPECT_EQ(all[2].infeasible, "a batch of 10 is not a multiple of 4 GPUs");
     const auto huge =
-        search({.examples = 1, .epochs = 1, .batch_per_gpu = 1 << 22}, small, space({1}));
+        search({.examples = 1 << 22, .epochs = 1, .batch_per_gpu = 1 << 22}, small, space({1}));
     EXPECT_NE(huge[0].infeasible.find("does not fit"), std::string::npos) << huge[0].infeasible;
     EXPECT_NE(huge[0].infeasible.find("fits"), std::string::npos);
     const auto ages =
@@ -150,6 +150,11 @@ TEST(Search, SaysWhyACandidateCannotRun) {
                space({1}));
     EXPECT_EQ(ages[0].infeasible,
               "takes more than 9e9 s, which the clock does not count: train on less");
+    const auto few =
+        search({.examples = 10, .epochs = 1, .batch_per_gpu = 5}, small, space({2, 4}));
+    EXPECT_EQ(few[0].infeasible, "");
+    EXPECT_EQ(few[2].infeasible,
+              "a step of 5 on each of 4 GPUs takes more than the 10 examples of the data set");
 }
 TEST(Search, OfMachinesWithoutANicAreOfOneAlone) {
     SearchSpace m = space({1, 2});
@@ -192,7 +197,8 @@ TEST(Search, StepsOfAV100AreAsLongAsPublishedOnes) {
     some.precision = gx::sim::Precision::mixed;
     some.kernels = std::nullopt;
     for (const auto& [batch, published_ms] : {std::pair{128, 224.0}, {224, 346.0}}) {
-        const auto all = search({.batch_per_gpu = batch}, gx::graph<gx::ResNet50>({}), some);
+        const auto all = search({.examples = 1'281'167, .batch_per_gpu = batch},
+                                gx::graph<gx::ResNet50>({}), some);
         const auto fastest = std::ranges::min_element(all, {}, &Candidate::step);
         EXPECT_GT(ms(fastest->step), 0.75 * published_ms) << "without the costs of a stack";
         EXPECT_LT(ms(fastest->step), published_ms);
@@ -462,12 +468,12 @@ TEST(Search, LateGradientsAreNotFreeUnderAStack) {
 TEST(Search, LeavesOutWhatIsTooMuchToSimulate) {
     SearchSpace s = space({1, 2, 64});
     s.most_messages = 5000;
-    const auto all = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, s);
+    const auto all = search({.examples = 10'000, .epochs = 1, .batch_per_gpu = 1}, small, s);
     EXPECT_EQ(all[2].infeasible, "");
     s.clusters[2].machine.gpus = 1024;
     s.clusters[2].machine.peer_bandwidth = {1e9};
     s.clusters[2].machines = 1;
-    const auto wide = search({.examples = 10, .epochs = 1, .batch_per_gpu = 1}, small, s);
+    const auto wide = search({.examples = 10'000, .epochs = 1, .batch_per_gpu = 1}, small, s);
     EXPECT_EQ(wide[2].infeasible, "");
     EXPECT_NE(wide[4].infeasible.find("not simulated: about"), std::string::npos);
     EXPECT_TRUE(wide[2].simulated && !wide[4].simulated);
@@ -542,7 +548,7 @@ TEST(Search, AThousandSpacesEndWithATimeOrAReason) {
         s.buckets = {gx::Bytes{static_cast<std::int64_t>(any(0, 4, 1'000, 1e6, 1e12))}};
         if (random() % 2) s.stack = gx::tools::predict::stack_named("mxnet-horovod");
         Job job{.model = "m",
-                .examples = static_cast<std::int64_t>(any(1, 50'000, 1e18)),
+                .examples = static_cast<std::int64_t>(any(1, 50'000, 500'000, 1e18)),
                 .epochs = static_cast<int>(any(1, 90, 1'000'000))};
         const int batch = static_cast<int>(any(1, 8, 64, 256, 1'000'000'000));
         (random() % 2 ? job.global_batch : job.batch_per_gpu) = batch;

@@ -189,6 +189,15 @@ TEST(Trace, AGradientHasNoMoreElementsThanCanBeCounted) {
         if (e["args"].contains("Input Dims"))
             e["args"]["Input Dims"] = Json::array({Json::array({10'000'000'000, 10'000'000'000})});
     EXPECT_TRUE(holds(refusal(all), "record_shapes=True"));
+    const auto sides = [&](std::int64_t n) {
+        for (Json& e : all)
+            if (e["args"].contains("Input Dims"))
+                e["args"]["Input Dims"] = Json::array({Json::array({n})});
+    };
+    sides(std::int64_t{1} << 53);  // of each
+    EXPECT_TRUE(holds(refusal(all), "ProfilerStep#7: gradients of more than 2^53 elements"));
+    sides(0);
+    EXPECT_TRUE(holds(refusal(all), "ProfilerStep#7: gradients of 0 elements"));
 }
 TEST(Trace, WithoutWhatIsNeededNamesTheOption) {
     EXPECT_TRUE(holds(error_of([] { (void)read_trace("{", "t.json"); }), "t.json"));
