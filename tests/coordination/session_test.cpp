@@ -636,16 +636,24 @@ TEST_F(SessionOfProcesses, AProgramThatClosesAllDescriptorsIsTold) {
 TEST_F(SessionOfProcesses, FilesThatTakeTheNumbersOfDescriptorsStayAsTheyAre) {
     const testing_support::Folder folder;
     EXPECT_EQ(status_of_child([&] {
-                  Sessions s(2);
-                  for (auto& session : s.all) session->join();
+                  const std::string path = "unix:" + (folder / "socket").string();
+                  Sessions s(0);
+                  s.all.push_back(std::make_unique<Session>(
+                      options(0, 2), std::vector<Descriptor>{}, Listener(path)));
+                  s.all.push_back(std::make_unique<Session>(options(1, 2), connect_to(path, 60s)));
+                  s[1].join();
                   for (int fd = 3; fd < 256; ++fd) ::close(fd);
-                  for (int i = 0; i < 20; ++i)
-                      if (::open((folder / std::to_string(i).c_str()).c_str(), O_RDWR | O_CREAT,
-                                 0600) < 0)
-                          return 2;
+                  std::vector<int> files;
+                  for (int i = 0; i < 20; ++i) {
+                      const std::string name = (folder / std::to_string(i).c_str()).string();
+                      files.push_back(::open(name.c_str(), O_RDWR | O_CREAT, 0600));
+                      if (files.back() < 0) return 2;
+                  }
                   for (auto& session : s.all) session->note({});
                   for (auto& session : s.all) (void)session->await_cause();
-                  return 0;
+                  s.all.clear();
+                  const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
+                  return std::ranges::all_of(files, is_open) ? 0 : 1;
               }),
               0);
     for (int i = 0; i < 20; ++i)

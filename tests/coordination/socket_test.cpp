@@ -42,6 +42,29 @@ TEST(Socket, ADescriptorIsClosedOnce) {
     EXPECT_EQ(::recv(b.get(), &none, 1, 0), 0) << "the other end sees it";
 }
 
+TEST(Socket, ADescriptorThatTheProgramHasClosedIsLeftAlone) {
+    auto [a, b] = socket_pair();
+    const int number = a.get();
+    ::close(number);
+    ASSERT_EQ(::fcntl(b.get(), F_DUPFD, number), number) << "the number is another file's now";
+    a.close();
+    EXPECT_GE(::fcntl(number, F_GETFD), 0);
+    ::close(number);
+}
+TEST(Socket, ADescriptorTakesNoNumberOfAStandardStream) {
+    const int kept = ::dup(STDERR_FILENO);
+    ::close(STDERR_FILENO);
+    {
+        auto [a, b] = socket_pair();
+        EXPECT_GT(a.get(), STDERR_FILENO);
+        EXPECT_GT(b.get(), STDERR_FILENO);
+        EXPECT_NE(::fcntl(a.get(), F_GETFD) & FD_CLOEXEC, 0);
+        EXPECT_EQ(::fcntl(STDERR_FILENO, F_GETFD), -1) << "what is written there goes nowhere";
+    }
+    ::dup2(kept, STDERR_FILENO);
+    ::close(kept);
+}
+
 void expect_talk(const std::string& address) {
     Listener listener(address);
     EXPECT_FALSE(listener.accept()) << "nobody is there, and it does not block";

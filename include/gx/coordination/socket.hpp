@@ -1,23 +1,29 @@
 // Sockets of the coordination channel: descriptors, addresses, listening and connecting.
 #pragma once
 
+#include <sys/types.h>  // dev_t, ino_t
+
 #include <string>       // addresses
 #include <string_view>  // addresses
-#include <utility>      // exchange, pair
+#include <utility>      // exchange, move, pair
 
 #include <gx/coordination/message.hpp>  // Duration
 #include <gx/core/decl.hpp>             // GX_DECL
 
 namespace gx::coordination {
 
-/// A file descriptor that is closed with its owner; -1: none.
+/// A file descriptor that is closed with its owner; -1: none. One that the program has closed itself
+/// is left alone, whatever file has its number by then.
 class Descriptor {
 public:
     Descriptor() = default;
-    explicit Descriptor(int number) : number_(number) {}
-    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    /// Takes it; where the program has closed one of the standard streams, under another number than
+    /// that stream's, which others write to.
+    explicit Descriptor(int number);
+    Descriptor(Descriptor&& other) noexcept { *this = std::move(other); }
     Descriptor& operator=(Descriptor&& other) noexcept {
         std::swap(number_, other.number_);
+        std::swap(file_, other.file_);
         return *this;
     }
     ~Descriptor() { close(); }
@@ -29,6 +35,7 @@ public:
     [[nodiscard]] int release() { return std::exchange(number_, -1); }
 
 private:
+    std::pair<dev_t, ino_t> file_{};
     int number_ = -1;
 };
 

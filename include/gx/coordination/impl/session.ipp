@@ -596,6 +596,11 @@ GX_DECL void Session::accept_all() {
                                             .stranger = true};
         coordinator_->connected(last_connection_, steady_now());
     }
+    if (errno == EBADF || errno == ENOTSOCK || errno == EINVAL) {  // closed by the program
+        listener_->release();
+        listener_.reset();
+        return;
+    }
     if (!no_descriptor_is_left(errno)) return;
     coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
                                std::strerror(errno));

@@ -57,6 +57,13 @@ inline Parsed parse(std::string_view address) {
                 std::strerror(errno));
 }
 
+/// Of a descriptor, what no other open file has; {} of none.
+inline std::pair<dev_t, ino_t> file_of(int descriptor) {
+    struct stat s{};
+    if (::fstat(descriptor, &s) != 0) return {};
+    return {s.st_dev, s.st_ino};
+}
+
 inline sockaddr_un unix_address(const std::string& path) {
     sockaddr_un a{};
     a.sun_family = AF_UNIX;
@@ -194,8 +201,19 @@ inline int port_of(int socket) {
 
 }  // namespace detail::socket
 
+GX_DECL Descriptor::Descriptor(int number) : number_(number) {
+    if (number < 0) return;
+    if (number <= STDERR_FILENO)
+        if (const int other = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); other >= 0) {
+            ::close(number);
+            number_ = other;
+        }
+    file_ = detail::socket::file_of(number_);
+}
+
 GX_DECL void Descriptor::close() {
-    if (number_ >= 0) ::close(std::exchange(number_, -1));
+    if (number_ >= 0 && detail::socket::file_of(number_) == file_) ::close(number_);
+    number_ = -1;
 }
 
 GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
