@@ -26,6 +26,9 @@ struct ProcessRun {
 
     /// Inside a handler: keeps the first exception of this process and stops the other ranks.
     GX_DECL void fail();
+    /// Behind the rank's function: ends a child of fork() that has left it, with a line to stderr.
+    /// It would wait for threads that only its parent has, and take its parent's messages.
+    GX_DECL void end_if_forked();
 };
 
 /// Behind a run: throws `own`, its first error on this rank, or gx::Error with the sentence of the

@@ -312,7 +312,33 @@ TEST_P(MpiWorld, ARankMayCallFinalizeItself) {
     const JobEnd end = mpi_run(GetParam(), 2, "finalizes", GetParam(), Folder(), 30);
     EXPECT_EQ(end.status, 0) << end.output;
 }
-TEST_P(MpiWorld, AChildOfARankIsNone) { expect_all(2, "forks", "returned"); }
+TEST_P(MpiWorld, BehindFinalizeThereIsNoRun) {
+    expect_all(2, "runs_finalized all", "MPI is finalised: call run() before MPI_Finalize");
+    const JobEnd end = mpi_run(GetParam(), 2, "runs_finalized one", GetParam(), Folder(), 30);
+    EXPECT_NE(end.status, 0) << end.output;
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+    EXPECT_TRUE(holds(end.said[0], "rank 1 on host ", " left before run()")) << end.said[0];
+}
+TEST_P(MpiWorld, AChildOfARankIsNone) {
+    expect_all(2, "forks", "returned");
+    const JobEnd end = run(2, "forks_in_a_run");
+    EXPECT_EQ(end.status, 0) << end.output;
+    for (const std::string& said : end.said) EXPECT_EQ(said, "returned") << end.output;
+    for (const char* const why :
+         {"it has returned from the rank's function", "a child can't go on"})
+        EXPECT_TRUE(holds(end.output, std::string("gx: a child by fork() of rank 1 ends: ") + why +
+                                          ". A child of a rank ends by _exit() or exec"))
+            << end.output;
+}
+TEST_P(MpiWorld, WithoutThreadsARankEndsInOrder) {
+    const JobEnd end = mpi_run(GetParam(), 2, "lacks_threads run", GetParam(), Folder(), 30);
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+    for (const std::string& said : end.said)
+        EXPECT_TRUE(holds(said, "a thread can't be made: Resource temporarily unavailable"))
+            << said;
+    expect_all(2, "lacks_threads leave", "returned");
+    expect_all(2, "lacks_threads exit", "returned");
+}
 TEST_P(MpiWorld, ASignalAtTheEndOfARunEndsTheProcess) {
     const JobEnd end = mpi_run(GetParam(), 2, "signalled", GetParam(), Folder(), 30);
     EXPECT_NE(end.status, 0) << end.output;

@@ -1,6 +1,10 @@
 // The first error of a run: kept, sent to the other ranks, and thrown.
 #pragma once
 
+#include <unistd.h>  // write, _exit
+
+#include <string>  // a line
+
 #include <gx/coordination/process_run.hpp>   // the declarations
 #include <gx/core/detail/rethrow_named.hpp>  // name_of_exception
 #include <gx/core/error.hpp>                 // Error, LostRank, DeviceLost
@@ -32,6 +36,16 @@ GX_DECL void ProcessRun::fail() {
     if (first_error) return;
     first_error = std::current_exception();
     session.fail(sentence_of(first_error), is_device_lost(first_error) ? device_lost : 1);
+}
+
+GX_DECL void ProcessRun::end_if_forked() {
+    if (!session.is_forked()) return;
+    const std::string line =
+        "gx: a child by fork() of rank " + std::to_string(session.rank()) + " ends: " +
+        (first_error ? sentence_of(first_error) : "it has returned from the rank's function") +
+        ". A child of a rank ends by _exit() or exec\n";
+    [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+    ::_exit(first_error ? 1 : 0);
 }
 
 namespace detail::process_run {

@@ -7,6 +7,7 @@
 #include <unistd.h>        // fork, sysconf
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -19,6 +20,9 @@
 #include <gx/mpi/world.hpp>
 
 namespace gx::mpi_tests {
+
+/// Whether the system has none left for this process: see pthread_create in rank.cpp.
+inline std::atomic<bool> has_no_threads = false;
 
 /// Waits for a message that rank 1 does not send.
 inline void wait_for_rank_1(auto& rank) {
@@ -168,6 +172,53 @@ inline std::string forks() {
         if (status != 0) return "its child was ended by " + std::to_string(status);
         world->run([](auto&) {});
     }
+    return "returned";
+}
+
+/// A child of each rank, in its run, returns from the rank's function, throws, or is sent SIGTERM.
+inline std::string forks_in_a_run() {
+    mpi::World<> world;
+    std::string said = "returned";
+    for (const char how : {'r', 't', 's'})
+        world.run([&](auto&) {
+            const pid_t child = ::fork();
+            if (child == 0) {
+                (void)::alarm(20);
+                if (how == 't') throw Error("a child can't go on");
+                while (how == 's') ::pause();
+                return;
+            }
+            if (how == 's') (void)::kill(child, SIGTERM);
+            int status = 0;
+            (void)::waitpid(child, &status, 0);
+            const bool right = how == 's'
+                                   ? WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM
+                                   : WIFEXITED(status) && WEXITSTATUS(status) == (how == 't');
+            if (!right) said = std::string("child ") + how + " ended by " + std::to_string(status);
+        });
+    return said;
+}
+
+/// Rank 1 ends MPI itself, where the others run; or "all" do, and run a world then.
+inline std::string runs_finalized(bool all) {
+    mpi::World<> world;
+    world.run([](auto&) {});
+    if (all || world.first_local_rank() == 1) (void)PMPI_Finalize();
+    try {
+        if (all || world.first_local_rank() != 1) world.run([](auto&) {});
+    } catch (const Error& e) {
+        return e.what();
+    }
+    return "returned";
+}
+
+/// Rank 1 has no thread left when it runs; or, "at the end", to leave its world and end its job.
+inline std::string lacks_threads(const std::string& when) {
+    static auto world = std::make_unique<mpi::World<>>();
+    world->run([](auto&) {});
+    has_no_threads = world->first_local_rank() == 1;
+    if (when == "run") world->run([](auto&) {});
+    if (when == "leave") world.reset();
     return "returned";
 }
 

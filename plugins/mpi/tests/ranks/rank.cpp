@@ -2,6 +2,8 @@
 // ended.
 // Run:    mpirun -n 3 plugins.mpi.rank.openmpi reductions FOLDER
 // Writes: FOLDER/RANK: what the mode found, or the error of the rank.
+#include <dlfcn.h>         // dlsym
+#include <pthread.h>       // pthread_create
 #include <signal.h>        // kill
 #include <sys/prctl.h>     // PR_SET_PDEATHSIG
 #include <sys/resource.h>  // setrlimit
@@ -9,6 +11,7 @@
 #include <unistd.h>        // sysconf
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -48,6 +51,14 @@
 int cores_told = 0;
 extern "C" int get_nprocs() noexcept {
     return cores_told > 0 ? cores_told : int(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+// A system without threads.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) noexcept {
+    using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+    static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+    return gx::mpi_tests::has_no_threads ? EAGAIN : create(thread, attributes, start, argument);
 }
 
 // Counts what a thread allocates; MPI's own malloc() is not counted.
@@ -893,6 +904,14 @@ const std::map<std::string, Mode> modes{
     {"recovers", [](const std::string&, const Arguments&) { return mpi_tests::recovers(); }},
     {"finalizes", [](const std::string&, const Arguments&) { return mpi_tests::finalizes(); }},
     {"forks", [](const std::string&, const Arguments&) { return mpi_tests::forks(); }},
+    {"forks_in_a_run",
+     [](const std::string&, const Arguments&) { return mpi_tests::forks_in_a_run(); }},
+    {"runs_finalized",
+     [](const std::string&, const Arguments& a) {
+         return mpi_tests::runs_finalized(a.at(0) == "all");
+     }},
+    {"lacks_threads",
+     [](const std::string&, const Arguments& a) { return mpi_tests::lacks_threads(a.at(0)); }},
     {"signalled",
      [](const std::string&, const Arguments&) { return mpi_tests::signalled_at_the_end(); }},
     {"small_files",

@@ -92,8 +92,8 @@ public:
     /// "4 ranks on 2 hosts (a: 2, b: 2)"
     [[nodiscard]] GX_DECL std::string description() const;
 
-    /// Errors: gx::Error inside of its own run(), after a rank of this job has failed, and where a
-    ///         rank does not come; else as ProcessRun has them.
+    /// Errors: gx::Error inside of its own run(), after a rank of this job has failed, behind
+    ///         MPI_Finalize, and where a rank does not come; else as ProcessRun has them.
     GX_DECL void run(FunctionRef<void(JobRun&)> rank);
     /// Whether it is in its run(), or that has failed.
     [[nodiscard]] bool runs() const { return !session_; }
@@ -107,7 +107,10 @@ private:
     GX_DECL void share_cores();
     /// Errors: gx::Error where a rank leaves instead, or does not come within `limit`.
     GX_DECL void agree_to_run(coordination::Session& session, std::chrono::nanoseconds limit);
+    /// Errors: gx::Error where the system has no thread left.
+    [[nodiscard]] GX_DECL std::unique_ptr<Guard> guard_or_leave();
     GX_DECL void leave_open();
+    GX_DECL void end_behind_cause(coordination::Session& session) const;
     /// Known to the exit of the process.
     class Living {
     public:

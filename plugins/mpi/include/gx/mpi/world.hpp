@@ -79,6 +79,7 @@ public:
             } catch (...) {
                 run.fail();  // before the rank's stream is drained: its waits must end
             }
+            run.end_if_forked();
         });
     }
 

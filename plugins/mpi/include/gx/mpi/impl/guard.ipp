@@ -41,7 +41,19 @@ inline void write_all(const std::string& text) {
     }
 }
 
+/// A child of fork() has the handlers of its parent, and none of its guards.
+inline std::atomic<pid_t> process = 0;
+inline bool leave_to_system(int signal) {
+    if (::getpid() == process) return false;
+    struct sigaction plain{};
+    plain.sa_handler = SIG_DFL;
+    (void)::sigaction(signal, &plain, nullptr);
+    (void)::raise(signal);  // once the handler has returned
+    return true;
+}
+
 inline void on_terminate(int) {
+    if (leave_to_system(SIGTERM)) return;
     signals.terminated = true;
     if (guards > 0) return;  // one of them ends the process
     write_all(*meeting_sentence);
@@ -49,6 +61,7 @@ inline void on_terminate(int) {
 }
 
 inline void on_abort(int) {
+    if (leave_to_system(SIGABRT)) return;
     signals.aborting = true;
     constexpr long step_ns = 10'000'000;
     for (int i = 0; i < 50 || signals.has_cause; ++i) {  // with a cause: until the guard ends it
@@ -80,6 +93,7 @@ inline void handle_by(int number, void (*from)(int), void (*to)(int), bool& move
 /// Takes a signal where the program leaves it to the system. Returns whether it did.
 [[nodiscard]] inline bool take(int number, void (*handler)(int)) {
     bool taken = false;
+    process = ::getpid();
     handle_by(number, SIG_DFL, handler, taken);
     return taken;
 }

@@ -71,6 +71,9 @@ struct LastMeeting {
             guard = std::make_unique<Guard>(*session, patience);
             guard->returned();
             session->on_change([&] { guard->hear(); });
+        } catch (const Error&) {  // no thread is left: without it
+        }
+        try {
             all = meet(*session);
         } catch (const std::exception& e) {
             const auto reason = session->cause().reason;
@@ -130,7 +133,13 @@ public:
         std::vector<std::thread> leaving;
         if (std::ranges::any_of(living, &Job::runs)) leave_library_open();
         else
-            for (Job* const job : living) leaving.emplace_back([job] { job->leave(); });
+            for (Job* const job : living) {
+                try {
+                    leaving.emplace_back([job] { job->leave(); });
+                } catch (const std::system_error&) {  // no thread is left: one by one
+                    job->leave();
+                }
+            }
         for (std::thread& one : leaving) one.join();
         std::optional<LastMeeting> last;
         {
@@ -561,16 +570,35 @@ GX_DECL Job::~Job() { leave(); }
 
 // ---- Running ------------------------------------------------------------------------------------
 
+GX_DECL void Job::end_behind_cause(coordination::Session& session) const {
+    session.leave();
+    (void)session.end(rank_ == 0 ? 4 * options_.patience : coordination::Duration::max());
+}
+
+// Where there is none the others hear why.
+GX_DECL std::unique_ptr<Guard> Job::guard_or_leave() {
+    try {
+        return std::make_unique<Guard>(*session_, options_.patience);
+    } catch (const Error& e) {
+        session_->fail(e.what());
+        leave_open();
+        end_behind_cause(*session_);
+        detail::job::keep(std::move(session_), nullptr);
+        throw;
+    }
+}
+
 GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     if (failed_)
         throw Error(
             "a rank of this world has failed, and MPI can't go on without it: end all "
             "processes, and resume from a checkpoint");
+    expect_not_finalized("call run()");
     if (!session_)
         throw Error("run() of this world is called inside of its own run(): make another world");
     if (threading_.on_callers_alone) expect_main_thread();
+    auto guard = guard_or_leave();
     std::unique_ptr<coordination::Session> session = std::move(session_);
-    auto guard = std::make_unique<Guard>(*session, options_.patience);
     std::exception_ptr own;
     {
         std::vector<MPI_Comm> communicators;
@@ -602,7 +630,7 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
         if (session->cause().stopped()) {
             leave_open();
             guard->hear();
-            (void)session->end(rank_ == 0 ? 4 * options_.patience : coordination::Duration::max());
+            end_behind_cause(*session);
         }
     }
     if (!failed_) guard.reset();

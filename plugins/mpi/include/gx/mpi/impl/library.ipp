@@ -3,7 +3,7 @@
 
 #include <pthread.h>  // pthread_atfork
 
-#include <algorithm>  // max
+#include <algorithm>  // max, min
 #include <array>      // launchers
 #include <atomic>     // who initialises
 #include <cstdlib>    // atexit, getenv, strtol
@@ -39,9 +39,14 @@ inline int on_finalize(MPI_Comm, int, void*, void*) {
     if (before_finalize.load() == nullptr) return MPI_SUCCESS;  // gx's own call
     (void)meet_once();
     static CallLimit* limit = nullptr;  // of the rest of MPI_Finalize, whose end nothing tells
+    constexpr std::chrono::seconds for_some{10};  // ranks are missing, or have failed
     try {
         if (limit == nullptr)
-            limit = new CallLimit("MPI_Finalize", limit_at_the_end, "at the end of the job");
+            limit = new CallLimit(
+                "MPI_Finalize",
+                left_open ? std::min<std::chrono::nanoseconds>(limit_at_the_end, for_some)
+                          : limit_at_the_end,
+                "at the end of the job");
     } catch (const Error&) {  // no thread is left: without a limit
     }
     return MPI_SUCCESS;
@@ -131,6 +136,13 @@ GX_DECL void expect_thread_level(int level) {
                 "to gx");
 }
 
+GX_DECL void expect_not_finalized(const char* what) {
+    int finalized = 0;
+    (void)MPI_Finalized(&finalized);
+    if (finalized != 0)
+        throw Error(std::string("MPI is finalised: ") + what + " before MPI_Finalize");
+}
+
 GX_DECL void expect_main_thread() {
     int is_main = 0;
     expect(MPI_Is_thread_main(&is_main), "MPI_Is_thread_main");
@@ -143,9 +155,8 @@ GX_DECL void expect_main_thread() {
 GX_DECL Threading start_library(int wanted, std::chrono::nanoseconds limit) {
     namespace d = detail::library;
     const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
-    int initialized = 0, finalized = 0, level = MPI_THREAD_SINGLE;
-    (void)MPI_Finalized(&finalized);
-    if (finalized != 0) throw Error("MPI is finalised: make the world before MPI_Finalize");
+    int initialized = 0, level = MPI_THREAD_SINGLE;
+    expect_not_finalized("make the world");
     (void)MPI_Initialized(&initialized);
     static const int registered = ::pthread_atfork(nullptr, nullptr, d::forget_job);
     if (registered != 0) throw Error("pthread_atfork failed: no memory is left");
