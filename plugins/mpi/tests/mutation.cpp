@@ -207,6 +207,7 @@ const std::vector<End> ends{
     {"mixed", [] { return mpi_tests::one_ends_mpi(rank_of_launcher() == "0"); }, {0, 1, 2}, ""},
     {"finalizes", mpi_tests::finalizes, {0, 1, 2}, ""},
     {"forks", mpi_tests::forks, {0, 1, 2}, ""},
+    {"forks_in_a_run", mpi_tests::forks_in_a_run, {0, 1, 2}, "a child by fork() of rank 1 ends"},
     {"leaves", leaves, {1}, "rank 1 on host "},
     {"beside", mpi_tests::throws_beside_a_world, {}, "rank 1 leaves a world by an exception"},
     {"recovers", mpi_tests::recovers, {0, 1, 2}, ""}};

@@ -21,6 +21,7 @@
 #include <gx/sim/catalog/gpus.hpp>             // v100, a100_40gb
 #include <gx/sim/compute/vector_kernels.hpp>   // VectorKernels
 #include <gx/sim/io/machine_file.hpp>          // find_or_read_cluster
+#include <gx/trees/double_tree.hpp>            // DoubleTree
 #include <support/files.hpp>                   // error_of, holds
 #include <tools/plan/inputs.hpp>               // read_step
 #include <tools/plan/page.hpp>                 // page
@@ -462,6 +463,29 @@ TEST(Search, LateGradientsAreNotFreeUnderAStack) {
     EXPECT_GT(with[1].exposed, alone[1].exposed);
     EXPECT_GT(with[1].framework.count(), 0);
     EXPECT_EQ(alone[1].framework.count(), 0);
+}
+
+/// Ranks that share NICs drift apart in trees of small messages.
+TEST(Search, AStepThatDoesNotSettleIsTheMeanOfMany) {
+    auto spec = gx::sim::find_or_read_cluster("p3.8xlarge");
+    spec.machines = 16;
+    gx::sim::StepWork work{.forward = gx::Nanoseconds(3'000'000),
+                           .backward = gx::Nanoseconds(6'000'000),
+                           .elements = 7'100'000};
+    for (int part = 1; part <= 10; ++part)
+        work.ready.push_back({work.backward * part / 10, work.elements * (10 - part) / 10});
+    const auto time = [&](int steps) {
+        return gx::sim::step_time<gx::DoubleTree<8, gx::fp16>>(work, spec, {.steps = steps});
+    };
+    const auto found = time(0), many = time(100);
+    EXPECT_FALSE(found.settled) << "else this tests nothing";
+    const double mean_ms = ms(many.ends[99] - many.ends[49]) / 50;
+    EXPECT_NEAR(ms(found.step), mean_ms, 0.005 * mean_ms);
+    EXPECT_EQ(found.exposed, found.step - work.total());
+    double worst = 0;
+    for (std::size_t i = 50; i < 100; ++i)
+        worst = std::max(worst, std::abs(ms(many.ends[i] - many.ends[i - 1]) / mean_ms - 1));
+    EXPECT_GT(worst, 0.005) << "one step is a sample";
 }
 
 // ---- A bound on the work --------------------------------------------------------------

@@ -103,6 +103,21 @@ template <Collective C>
     return t;
 }
 
+/// Whether the last two steps differ by more than a thousandth.
+[[nodiscard]] inline bool differ(const std::vector<Nanoseconds>& ends) {
+    const std::size_t last = ends.size() - 1;
+    const Nanoseconds step = ends[last] - ends[last - 1], before = ends[last - 1] - ends[last - 2];
+    return std::max(step, before) - std::min(step, before) > step / 1000;
+}
+
+/// Of steps that have not settled, as where ranks that share links drift apart: the mean of the
+/// later half, and what of it is not computation.
+inline void take_mean(StepTiming& t, Nanoseconds computation) {
+    const std::size_t last = t.ends.size() - 1, half = last / 2;
+    t.step = (t.ends[last] - t.ends[half]) / std::int64_t(last - half);
+    t.exposed = std::max(Nanoseconds(0), t.step - computation);
+}
+
 }  // namespace detail
 
 /// Time of steps of any work with any collectives. Every rank computes `work` repeatedly.
@@ -114,7 +129,9 @@ template <Collective C>
 /// `steps` are simulated and the last is reported. 0: 4 + 2 staleness, which reach a steady state
 /// in practice; and more where late gradients take the stream longer than the step, which then
 /// falls behind by the difference until a step waits for it. Where that takes more than 128 steps,
-/// or 2^24 messages, the step is the stream's time, and is not `settled`.
+/// or 2^24 messages, the step is the stream's time, and is not `settled`. Steps that differ by more
+/// than a thousandth are simulated 32 times, if that is at most 2^21 messages, and the step is the
+/// mean of their later half.
 /// Detail: as all_reduce_time. Virtual times are, to the nanosecond, those of Pipeline over a
 ///         sim::Cluster with payload, where nothing is `rounded`.
 template <Collective C>
@@ -140,8 +157,8 @@ template <Collective C>
     };
     const int few = 4 + 2 * shape.staleness;
     StepTiming t = of(steps > 0 ? steps : few);
-    if (steps == 0 && shape.staleness > 0 && t.communication > t.step &&
-        !slowness.differs_by_rank()) {  // else a step is a sample, and so is what it waits for
+    const bool is_sample = steps > 0 || slowness.differs_by_rank();  // and so is what it waits for
+    if (!is_sample && shape.staleness > 0 && t.communication > t.step) {
         constexpr std::int64_t most_steps = 128, most_messages = 1 << 24;
         // A step waits once the stream is behind by all that staleness hides, and its own step.
         const std::int64_t needed =
@@ -153,6 +170,10 @@ template <Collective C>
             t.exposed += lag;
             t.settled = false;
         }
+    } else if (!is_sample && detail::differ(t.ends)) {
+        constexpr std::int64_t many = 32, most_messages = 1 << 21;
+        if (std::int64_t(t.simulated) * many <= most_messages * few) t = of(int(many));
+        if (!t.settled) detail::take_mean(t, work.total());
     }
     t.floor =
         std::max(work.total(), detail::wire_floor(spec, {work.elements * shape.element_bytes}));
