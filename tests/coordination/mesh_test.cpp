@@ -444,6 +444,8 @@ TEST(Mesh, MemoryOfAFailedWaitIsNotTouched) {
     Endpoint zero(node.mesh);
     std::vector<char> got(100'000, 'a');
     const Request r = zero.receive(1, 0, in(got));
+    std::vector<char> next(100'000, 'a');
+    const Request of_next = zero.receive(1, 0, in(next));
     const Header header{.bytes = 100'000};
     const std::vector<char> half(50'000, 'b');
     write_and_let_read(raw, std::as_bytes(std::span(&header, 1)));
@@ -453,6 +455,8 @@ TEST(Mesh, MemoryOfAFailedWaitIsNotTouched) {
     EXPECT_EQ(std::count(got.begin(), got.end(), 'b'), 50'000) << "else this tests nothing";
     write_and_let_read(raw, out(half));
     EXPECT_EQ(std::count(got.begin(), got.end(), 'a'), 50'000);
+    EXPECT_FALSE(zero.wait(of_next).complete()) << "it is not its message";
+    EXPECT_EQ(std::count(next.begin(), next.end(), 'a'), 100'000);
 }
 TEST(Mesh, AMessageThatIsHalfSentGoesOutWholeAfterItsWaitFailed) {
     auto ends = sockets(2);

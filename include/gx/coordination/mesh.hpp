@@ -90,6 +90,7 @@ private:
         std::span<std::byte> target{};
         std::vector<std::byte> owned{};  ///< the target, where no receive is posted
         std::uint32_t request = 0;       ///< 0: of none
+        bool dropped = false;            ///< the receive that it met was given up
     };
     struct Early {
         int channel = 0;

@@ -329,6 +329,7 @@ GX_DECL void Mesh::withdraw(std::uint32_t id) {
         l.in.owned.assign(l.in.header.bytes, std::byte{});
         l.in.target = l.in.owned;
         l.in.request = 0;
+        l.in.dropped = true;
     }
     for (auto it = l.out.begin(); it != l.out.end(); ++it) {
         if (it->request != id) continue;
@@ -459,7 +460,7 @@ GX_DECL void Mesh::finish_frame(int from) {
     Incoming in = std::exchange(l.in, Incoming{});
     if (in.request != 0) {
         posted_[in.request].done = true;
-    } else {
+    } else if (!in.dropped) {
         finish_message(
             l, {static_cast<int>(in.header.channel), in.header.bucket, std::move(in.owned)});
     }
