@@ -6,7 +6,7 @@
 #include <cstdio>      // stderr
 #include <functional>  // less
 #include <map>         // machines by name
-#include <optional>    // prices
+#include <optional>    // prices, micro-batches
 #include <set>         // clusters that were printed
 #include <string>      // names
 #include <tuple>       // clusters
@@ -61,7 +61,7 @@ struct Asked {
         lines = 12;
     std::vector<std::string> phases{}, nccl_tests{};
     tools::plan::StepInput step{};
-    int micro_batches = 1;
+    std::optional<int> micro_batches{};
     double budget_dollars = 0, deadline_hours = 0, most_messages = 5e7;
     bool synchronous = false, sharded = false, lossy = false, served = false;
 };
@@ -115,9 +115,9 @@ void read_options(CLI::App& app, Asked& a) {
             ->excludes(each);
     app.add_option("--micro-batches", a.micro_batches,
                    "parts of a GPU's batch, whose gradients are summed before one reduction; 0: "
-                   "the fewest that fit in its memory")
-        ->check(count_in(0, 1'000'000'000))
-        ->capture_default_str();
+                   "the fewest that fit in its memory (default 1; of --model own as many as its "
+                   "trace has)")
+        ->check(count_in(0, 1'000'000'000));
     read_inputs(app, a, phase);
     app.add_option("--budget-dollars", a.budget_dollars, "on demand")->check(above_zero());
     app.add_option("--deadline-hours", a.deadline_hours, "for all epochs")
@@ -403,7 +403,7 @@ tools::plan::SearchSpace space_of(const Asked& a, Inputs& inputs) {
         .precision = a.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,
         .kernels = kernels_of(a),
         .update = update_of(a.optimizer),
-        .micro_batches = a.micro_batches,
+        .micro_batches = a.micro_batches.value_or(1),
         .stack = tools::predict::stack_named(a.stack),
         .most_messages = a.most_messages};
     if (!a.nccl_tests.empty() && a.machines.size() != 1)
@@ -621,7 +621,7 @@ nlohmann::ordered_json json_of(const Candidate& o) {
 }
 
 /// The job and what all candidates share, beside the candidates.
-nlohmann::ordered_json json_of(const tools::plan::Job& job, const Asked& a,
+nlohmann::ordered_json json_of(const tools::plan::Job& job, const Asked& a, int micro_batches,
                                const std::string& stack) {
     nlohmann::ordered_json j{{"model", job.model}};
     if (job.parameters > 0) j["parameters"] = job.parameters;
@@ -634,7 +634,7 @@ nlohmann::ordered_json json_of(const tools::plan::Job& job, const Asked& a,
         j["phases"].push_back({{"first_epoch", p.first_epoch},
                                {"batch_per_gpu", p.batch_per_gpu},
                                {"image_side", p.image_side}});
-    j["micro_batches"] = a.micro_batches;
+    j["micro_batches"] = micro_batches;
     j["precision"] = a.precision;
     j["optimizer"] = a.optimizer;
     j["kernels"] = a.kernels;
@@ -703,7 +703,7 @@ Planned plan_own(const Asked& a, const auto& progress) {
         tools::plan::input_of_own(step, measured, need, p.space.clusters.front().machine.gpu));
     print_doubts(p.inputs);
     // A trace's step is of several passes, and fits as such.
-    if (p.space.micro_batches == 1) p.space.micro_batches = step.batch / measured.batch;
+    if (!a.micro_batches) p.space.micro_batches = step.batch / measured.batch;
     p.job = {.model = a.model, .parameters = measured.step.elements, .examples = a.examples};
     set_job(p.job, a);
     p.candidates = tools::plan::search(p.job, tools::plan::Network(measured), p.space, progress);
@@ -731,7 +731,7 @@ int plan(const Asked& a) {
             rests_on.push_back({{"of", i.of}, {"measured", i.measured}, {"text", i.text}});
             if (!i.doubt.empty()) rests_on.back()["doubt"] = i.doubt;
         }
-        nlohmann::ordered_json whole = json_of(job, a, space.stack.name);
+        nlohmann::ordered_json whole = json_of(job, a, space.micro_batches, space.stack.name);
         whole["inputs"] = std::move(rests_on);
         whole["offers"] = std::move(all);
         write_file(a.json,

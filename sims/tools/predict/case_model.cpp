@@ -5,10 +5,11 @@
 
 #include <fmt/core.h>  // format
 
-#include <gx/core/error.hpp>            // Error
-#include <tools/common/text.hpp>        // lower, has
-#include <tools/predict/limits.hpp>     // within
-#include <tools/predict/mechanism.hpp>  // find_mechanism
+#include <gx/core/error.hpp>                    // Error
+#include <tools/common/text.hpp>                // lower, has
+#include <tools/predict/limits.hpp>             // within
+#include <tools/predict/mechanism.hpp>          // find_mechanism
+#include <tools/predict/parameter_profile.hpp>  // millions_in, unread_size
 
 namespace gx::tools::predict {
 
@@ -182,6 +183,12 @@ void CaseModel::settle_gradient() {
         c_.gradient_mb_fp32 = within(gradient_mb_limits, work_.gradient_mb_fp32,
                                      "field 'conditions.model': megabytes of its gradient: ",
                                      fmt::format("{:.6g}", work_.gradient_mb_fp32));
+        if (const std::string size = unread_size(c_.model);
+            !size.empty() && millions_in(c_.model) == 0)
+            c_.remarks.push_back(
+                fmt::format("'{}' in the model's name is no number of parameters that is read: "
+                            "{:.4g} million assumed",
+                            size, c_.gradient_mb_fp32 / 4));
         return;
     }
     const int millions = measure_.tokens || is_language_model(c_.model) ? 110 : 30;

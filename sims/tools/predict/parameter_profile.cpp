@@ -1,6 +1,7 @@
 #include <tools/predict/parameter_profile.hpp>
 
 #include <algorithm>  // min
+#include <cctype>     // isalpha
 
 #include <tools/common/json.hpp>  // parse_json
 #include <tools/common/text.hpp>  // lower, plain_number
@@ -91,6 +92,9 @@ double millions_in(std::string_view name) {
         const std::size_t size = number_size(std::string_view(text).substr(i));
         const double n = plain_number(std::string_view(text).substr(i, size)).value_or(0);
         const bool version = i > 0 && text[i - 1] == 'v';
+        // "8x7B" has experts of 7B, and "1e3M" is no 3M
+        const bool product =
+            i > 1 && (text[i - 1] == 'x' || text[i - 1] == 'e') && is_digit(text[i - 2]);
         std::string_view rest = std::string_view(text).substr(i + size);
         i += size - 1;
         if (rest.starts_with(" ")) rest.remove_prefix(1);
@@ -98,13 +102,34 @@ double millions_in(std::string_view name) {
             rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
         const std::string_view behind = rest.substr(word.size());
         const bool other = !behind.empty() && is_digit(behind[0]);  // "ResNet-50 M60", "T4"
-        if (n <= 0 || version || word.empty() || other || counts_others(behind)) continue;
+        if (n <= 0 || version || product || word.empty() || other || counts_others(behind))
+            continue;
         if (behind.size() > 1 && behind[0] == '-' && counts_others(behind.substr(1))) continue;
         if (word == "m" || word == "mio" || word == "million" || word == "millions") return n;
         if (word == "b" || word == "bn" || word == "billion" || word == "billions") return n * 1000;
         if (word == "t" || word == "trillion" || word == "trillions") return n * 1'000'000;
     }
     return 0;
+}
+
+std::string unread_size(std::string_view name) {
+    constexpr std::string_view parts = "0123456789.,xe";
+    const std::string text = lower(name);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool begins = is_digit(text[i]) &&
+                            (i == 0 || (!is_digit(text[i - 1]) &&
+                                        !std::isalpha(static_cast<unsigned char>(text[i - 1]))));
+        if (!begins) continue;
+        const std::size_t unit = std::min(text.find_first_not_of(parts, i), text.size());
+        const std::string_view word = std::string_view(text).substr(
+            unit, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz", unit) - unit);
+        const auto number = plain_number(std::string_view(text).substr(i, unit - i));
+        const bool read = number && *number > 0;
+        const bool is_unit = word == "m" || word == "b" || word == "bn" || word == "t";
+        if (!read && is_unit) return std::string(name.substr(i, unit + word.size() - i));
+        i = unit;
+    }
+    return "";
 }
 
 const ParameterProfile* profile_opening(std::string_view model) {

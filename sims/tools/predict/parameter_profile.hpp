@@ -26,6 +26,9 @@ struct ParameterProfile {
 /// Numbers of tokens, words and images are none of parameters.
 [[nodiscard]] double millions_in(std::string_view name);
 
+/// A part of a name that looks like such a number and is not read as one: "8x7B", "1,3B", "0B".
+[[nodiscard]] std::string unread_size(std::string_view name);
+
 /// The profile with the longest name that opens `model`; null: none.
 [[nodiscard]] const ParameterProfile* profile_opening(std::string_view model);
 

@@ -63,13 +63,25 @@ TEST(ParameterProfiles, CountsOfTokensAreNotParameters) {
     EXPECT_EQ(millions_in("GPT 1T"), 1'000'000);
     EXPECT_EQ(millions_in("MoE 1.6 trillion"), 1'600'000);
     EXPECT_EQ(millions_in("GPT on 1T tokens (1.3B)"), 1300);
-    for (const char* name :
-         {"GPT, 300B tokens", "LM on 1B words", "transformer 1b-word benchmark",
-          "net, 1.28M images", "LM on 1 B Word", "ResNet-50 M60", "ResNet-50 T4"})
+    for (const char* name : {"Mixtral 8x7B", "net 1e3M", "GPT 1,3B", "GPT 0B", "GPT, 300B tokens",
+                             "LM on 1B words", "transformer 1b-word benchmark", "net, 1.28M images",
+                             "LM on 1 B Word", "ResNet-50 M60", "ResNet-50 T4"})
         EXPECT_EQ(millions_in(name), 0) << name;
 }
 
 // ---- A property of every row --------------------------------------------------------
+TEST(ParameterProfiles, SizesThatAreNotReadAreNamed) {
+    for (const auto& [name, size] : {std::pair{"Mixtral 8x7B", "8x7B"},
+                                     {"net 1e3M", "1e3M"},
+                                     {"GPT 1,3B", "1,3B"},
+                                     {"GPT-3 0B", "0B"},
+                                     {"GPT 1.3B", ""},
+                                     {"GPT, 300B tokens", ""},
+                                     {"ResNet-50", ""},
+                                     {"BERT 2x", ""},
+                                     {"", ""}})
+        EXPECT_EQ(gx::tools::predict::unread_size(name), size) << name;
+}
 TEST(ParameterProfiles, SharesAreShares) {
     for (const ParameterProfile& o : parameter_profiles()) {
         EXPECT_EQ(profile_of(o.name), &o) << o.name << ": once, and in plain letters";
