@@ -175,7 +175,8 @@ void check_loss_scale(const Worlds& on, std::uint64_t seed, ConformanceReport& r
 
 /// The telescoping law of error feedback: the applied gradients plus the mean of the ranks'
 /// residuals equal the sum of the mean gradients, after each of 450 steps at 2 ranks and of 60 at 3
-/// and 7, within a bound derived from the roundings of each step; each gradient goes in buckets.
+/// and 7, of 24 elements in buckets of 10, and after each of a few of 65 to 65,600 elements, whole
+/// and in buckets, within a bound derived from the roundings of each step.
 /// Check "telescoping".
 /// Accuracy: error_feedback.
 template <Reducer R, class Worlds>
@@ -193,7 +194,8 @@ void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& rep
     check_progress(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean.
+/// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean;
+/// and that of each 64 of 65 to 65,600 elements over 20.
 /// Check "bias". Accuracy: unbiased.
 template <Reducer R, class Worlds>
 void check_unbiased(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {

@@ -3,6 +3,7 @@
 
 #include <bit>      // bit_cast
 #include <cmath>    // isfinite
+#include <cstddef>  // size_t
 #include <cstdint>  // int64_t
 #include <string>   // name
 
@@ -62,6 +63,17 @@ struct ForgetResidual : ErrorFeedback<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = ErrorFeedback<R>::all_reduce(link, bucket);
         for (float& x : this->residual_.of(bucket).after) x = 0;
+        return report;
+    }
+};
+
+/// Seeded bug: gives 0 from element `From` of a bucket on, and keeps nothing of it.
+template <Reducer R, std::size_t From>
+struct ForgetBehind : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = ErrorFeedback<R>::all_reduce(link, bucket);
+        const auto after = this->residual_.of(bucket).after;
+        for (std::size_t i = From; i < bucket.size(); ++i) bucket[i] = after[i] = 0;
         return report;
     }
 };
@@ -160,6 +172,16 @@ public:
 
 private:
     std::uint64_t seed_ = 0;
+};
+
+/// Seeded bug: gives 0 from element `From` of a bucket on.
+template <Reducer R, std::size_t From>
+struct ZeroBehind : StochasticRounding<R, false> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = StochasticRounding<R, false>::all_reduce(link, bucket);
+        for (std::size_t i = From; i < bucket.size(); ++i) bucket[i] = 0;
+        return report;
+    }
 };
 
 }  // namespace gx::testing
