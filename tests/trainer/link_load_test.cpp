@@ -25,14 +25,18 @@ TEST(LinkLoad, IsTheMeanShareOfTheCapacity) {
     EXPECT_EQ(gx::mean_load(some, 1, Nanoseconds(300), Nanoseconds(300)), 0);
 }
 TEST(LinkLoad, AStripIsOfTheFirstLinkWithAName) {
-    const auto svg = gx::link_strip(some, Nanoseconds(0), Nanoseconds(500), 100, 600);
-    EXPECT_NE(svg.find("NIC &lt;out&gt;: 20 % of 0.00 GB/s"), std::string::npos) << svg;
+    const auto svg = gx::link_strip(some, Nanoseconds(0), Nanoseconds(500), Nanoseconds(100),
+                                    Nanoseconds(500), 100, 600);
+    EXPECT_NE(svg.find("NIC &lt;out&gt;: 25 % of 0.00 GB/s on the mean of whole steps"),
+              std::string::npos)
+        << svg;
     EXPECT_NE(svg.find("200.00,33.00 300.00,33.00 300.00,40.50 500.00,40.50"), std::string::npos)
         << svg;
 }
 TEST(LinkLoad, OfNothing) {
-    EXPECT_EQ(gx::link_strip({}, Nanoseconds(0), Nanoseconds(5), 100, 600), "");
-    EXPECT_EQ(gx::link_strip(some, Nanoseconds(5), Nanoseconds(5), 100, 600), "");
+    const Nanoseconds none(0), five(5);
+    EXPECT_EQ(gx::link_strip({}, none, five, none, five, 100, 600), "");
+    EXPECT_EQ(gx::link_strip(some, five, five, five, five, 100, 600), "");
 }
 
 // ---- Stretches cover the time, once -----------------------------------------------------

@@ -24,9 +24,11 @@ struct LinkStretch {
                                        Nanoseconds end);
 
 /// Load against time of the first link that has a name, on a timeline's scale: `left` to `width`
-/// pixels are `begin` to `end`. Empty if no link has one.
+/// pixels are `begin` to `end`. Its mean is of the time from `mean_begin` to `mean_end`, which are
+/// whole steps. Empty if no link has one.
 [[nodiscard]] GX_DECL std::string link_strip(const LinkRates& rates, Nanoseconds begin,
-                                             Nanoseconds end, double left, double width);
+                                             Nanoseconds end, Nanoseconds mean_begin,
+                                             Nanoseconds mean_end, double left, double width);
 
 }  // namespace gx
 

@@ -34,7 +34,8 @@ GX_DECL double mean_load(const LinkRates& rates, int link, Nanoseconds begin, Na
 }
 
 GX_DECL std::string link_strip(const LinkRates& rates, Nanoseconds begin, Nanoseconds end,
-                               double left, double width) {
+                               Nanoseconds mean_begin, Nanoseconds mean_end, double left,
+                               double width) {
     int link = 0;
     const auto named = [&] { return !rates.names[std::size_t(link)].view().empty(); };
     while (link < int(rates.names.size()) && !named()) ++link;
@@ -52,10 +53,11 @@ GX_DECL std::string link_strip(const LinkRates& rates, Nanoseconds begin, Nanose
     points += fmt::format(" {:.2f},{}", width, top + height);
     return fmt::format(
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"link load\"><text class=\"l\" "
-        "x=\"{}\" y=\"12\">{}: {:.0f} % of {:.2f} GB/s on the mean</text><polygon points=\"{}\" "
+        "x=\"{}\" y=\"12\">{}: {:.0f} % of {:.2f} GB/s on the mean of whole steps</text><polygon "
+        "points=\"{}\" "
         "fill=\"{}\"/></svg>\n",
         width + 8, top + height + 4, left, chart::escaped(rates.names[std::size_t(link)].view()),
-        100 * mean_load(rates, link, begin, end), capacity * 1e-9, points,
+        100 * mean_load(rates, link, mean_begin, mean_end), capacity * 1e-9, points,
         chart::colour(chart::Part::communication));
 }
 

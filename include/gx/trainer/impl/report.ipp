@@ -1,10 +1,11 @@
 // Bodies of report.hpp.
 #pragma once
 
-#include <algorithm>     // max
+#include <algorithm>     // max, min
 #include <array>         // tracks
 #include <cmath>         // isnan
 #include <system_error>  // error_code
+#include <utility>       // pair
 
 #include <fmt/core.h>  // numbers
 
@@ -243,6 +244,21 @@ GX_DECL chart::Part part_of(const Span& s) {
     return s.name.view() == "INPUT" ? Part::input : Part::forward;
 }
 
+/// From the end of rank 0's first update in that time to that of its last one; all of the time
+/// where it has no two.
+GX_COLD GX_DECL std::pair<Nanoseconds, Nanoseconds> whole_steps(const RunRecord& r,
+                                                                Nanoseconds begin,
+                                                                Nanoseconds end) {
+    Nanoseconds first = end, last = begin;
+    for (const Span& s : r.spans) {
+        if (s.rank != 0 || s.track != Track::compute || s.name.view() != "UPDATE") continue;
+        if (s.end < begin || s.end > end) continue;
+        first = std::min(first, s.end);
+        last = std::max(last, s.end);
+    }
+    return first < last ? std::pair(first, last) : std::pair(begin, end);
+}
+
 /// The last traced step and a half of rank 0, one strip a track, above an axis of time.
 GX_DECL std::string timeline(const RunRecord& r, std::string_view name, double shown_ms) {
     std::int64_t end = 0;
@@ -280,10 +296,9 @@ GX_DECL std::string timeline(const RunRecord& r, std::string_view name, double s
             chart::escaped(s.name.view()), seconds(s.end - s.begin) * 1e3);
     }
     svg += "</svg>\n";
-    return svg +
-           link_strip(r.link_rates, Nanoseconds(std::int64_t(std::max(0.0, begin))),
-                      Nanoseconds(end), left, width - 8) +
-           "</div>\n";
+    const Nanoseconds from(std::int64_t(std::max(0.0, begin))), to(end);
+    const auto [first, last] = whole_steps(r, from, to);
+    return svg + link_strip(r.link_rates, from, to, first, last, left, width - 8) + "</div>\n";
 }
 
 /// Those that its times are of: earlier parts' rows may be gone.
