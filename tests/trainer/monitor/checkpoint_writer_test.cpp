@@ -130,9 +130,14 @@ TEST(CheckpointWriter, AResumedRunDeletesThoseBeyondItsKeepBeforeItWrites) {
     Plain::Options o{.batch = 4, .epochs = 3, .output = folder.path, .evaluate = false};
     o.checkpoints = {.every_steps = 2};  // 5 steps an epoch
     (void)Plain(o).train(world, images());
-    std::filesystem::create_directories(folder / "epoch-0004.safetensors/x");  // in its place
+    struct InItsPlace final : gx::Observer {
+        explicit InItsPlace(std::filesystem::path p) : path(std::move(p)) {}
+        void step_done(const gx::StepDone&) override { std::filesystem::create_directories(path); }
+        std::filesystem::path path;
+    } obstacle(folder / "epoch-0004.safetensors/x");
     o.epochs = 4;
     o.resume = "latest";
+    o.observers = {&obstacle};
     o.checkpoints = {.keep = 2};
     EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
                       "epoch-0004.safetensors' is a folder"));
@@ -336,6 +341,25 @@ TEST(LatestCheckpoint, InAFolderThatCannotBeListedIsNotTakenForNone) {
     const gx::Graph graph = gx::graph<Net>({.input = {1, 4, 4}, .classes = 3});
     EXPECT_TRUE(holds(error_of([&] { (void)gx::latest_checkpoint(folder / "a_file", graph); }),
                       "can't be listed: Not a directory"));
+}
+
+TEST(LatestCheckpoint, OneThatCannotBeReplacedIsToldOfAtTheStart) {
+    const Folder folder;
+    std::filesystem::create_directory(folder / "epoch-0002.safetensors");
+    auto world = threads(2);
+    Plain::Options o{.batch = 4, .epochs = 2, .output = folder.path};
+    const auto train = [&] { return error_of([&] { (void)Plain(o).train(world, images()); }); };
+    const auto first = folder / "epoch-0001.safetensors";
+    EXPECT_TRUE(holds(train(), "epoch-0002.safetensors' is a folder"));
+    EXPECT_FALSE(std::filesystem::exists(first)) << "nothing was trained";
+    o.epochs = 1;
+    EXPECT_EQ(train(), "no error") << "it is not in the way";
+    o.epochs = 2;
+    o.resume = first.string();
+    EXPECT_TRUE(holds(train(), "epoch-0002.safetensors' is a folder"));
+    EXPECT_EQ(names_in(folder.path).count("epoch-0002.safetensors.tmp"), 0u);
+    o.checkpoints.stop_on_failure = false;
+    EXPECT_EQ(train(), "no error") << "it goes on where one can't be written";
 }
 
 TEST(LatestCheckpoint, OfWhichNothingIsKnownIsNotTakenForNone) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <charconv>   // from_chars
 #include <cmath>      // isnan, sqrt
 #include <exception>  // exception_ptr
 #include <ranges>     // reverse
@@ -13,6 +14,7 @@
 #include <gx/core/cold.hpp>                          // GX_COLD
 #include <gx/core/error.hpp>                         // Error
 #include <gx/core/hash_bits.hpp>                     // hash_bits
+#include <gx/io/atomic_file.hpp>                     // AtomicFile
 #include <gx/io/folder_lock.hpp>                     // FolderLock
 #include <gx/io/json_value.hpp>                      // read_json
 #include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
@@ -216,6 +218,22 @@ GX_COLD GX_DECL void expect_furthest(const Run& run, const Checkpoint& c,
                 "name the newest, or move the further one away.");
 }
 
+/// Of checkpoints that are there, and that the run will replace: it would train until it can't.
+/// Errors: gx::Error for one that can't be replaced, unless the run goes on then.
+GX_COLD GX_DECL void expect_replaceable(const Run& run) {
+    const RunOptions& o = run.options;
+    if (!o.writes || o.output.empty() || !o.checkpoints.stop_on_failure) return;
+    const int done = run.resume ? run.resume->epoch : 0;
+    for (const auto& entry : checkpoint_files(o.output)) {
+        const std::string name = entry.path().filename().string();
+        int epoch = 0;
+        const char* const digits = name.data() + name.find('-') + 1;
+        (void)std::from_chars(digits, name.data() + name.size(), epoch);
+        if (epoch > done && epoch <= o.epochs && name == checkpoint_name(epoch))
+            (void)gx::detail::AtomicFile(entry.path());
+    }
+}
+
 GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sources& data,
                       const RunWorld& world) {
     check_pixels(options.pixels, world.takes_pixels, world.device);
@@ -286,6 +304,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         if (o.writes)
             for (std::string& warning : warnings_of(o.output))
                 run.warnings.push_back(std::move(warning));
+        expect_replaceable(run);
         if (run.composition.weights.file.empty()) return run;
         problems.collect([&] {
             run.initial = read_weights(run.composition.weights, run.graph(),
@@ -301,6 +320,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                            data, run.data_hash, world.ranks);
     run.resumed_from = o.resume;
     run.is_over = run.resume->epoch == o.epochs;
+    expect_replaceable(run);
     if (!run.is_over) compare_with_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
     if (run.resume->test_data_hash != 0 && run.test_data_hash != 0 &&
