@@ -1,6 +1,9 @@
 // What a newcomer finds: whole plugins, a README in each folder, a README that shows the headline.
 #include <layout/tree.hpp>
 
+#include <algorithm>  // max, min
+#include <map>        // titles
+
 namespace {
 
 using namespace layout;
@@ -25,9 +28,11 @@ Lines check_readmes(const fs::path& root) {
 // A plugin has a README, a CMakeLists.txt that calls gx_plugin, headers below its own name and a
 // test. One with reducers lists each header of them in tests/reducers.hpp: from that list
 // gx_plugin runs them on threads and on a simulated cluster. The function makes both worlds, so a
-// plugin that calls gx_header_library or gx_tests by itself may miss one.
+// plugin that calls gx_header_library or gx_tests by itself may miss one. A README that was copied
+// from another plugin has a title of its own.
 Lines check_plugins(const fs::path& root) {
     Lines said;
+    std::map<std::string, std::string> titles;  // and whose it is
     if (!fs::exists(root / "plugins")) return said;
     for (const auto& e : fs::directory_iterator(root / "plugins")) {
         if (!e.is_directory()) continue;
@@ -37,6 +42,13 @@ Lines check_plugins(const fs::path& root) {
             said.push_back(plugin.string() + ": " + what);
         };
         if (!fs::exists(e.path() / "README.md")) says("no README.md");
+        else {
+            const std::string title = lines_of(e.path() / "README.md").at(0);
+            if (const auto [other, is_new] = titles.emplace(title, name); !is_new)
+                said.push_back("plugins: the READMEs of " + std::min(name, other->second) +
+                               " and " + std::max(name, other->second) + " have one title, '" +
+                               title + "': say what each is");
+        }
         bool calls = false;
         for (const std::string& line : lines_of(e.path() / "CMakeLists.txt")) {
             calls |= line.starts_with("gx_plugin(" + name);
@@ -127,6 +139,14 @@ TEST_F(Planted, APluginThatMissesAPart) {
     EXPECT_EQ(check_plugins(root_).size(), 1u) << "a second reducer that is not listed";
     fs::remove_all(root_ / "plugins/fast/include");
     EXPECT_EQ(check_plugins(root_), Lines{"plugins/fast: no headers in include/gx/fast"});
+    whole();
+    fs::copy(root_ / "plugins/fast", root_ / "plugins/copy", fs::copy_options::recursive);
+    plant("plugins/copy/CMakeLists.txt", "gx_plugin(copy)\n");
+    fs::rename(root_ / "plugins/copy/include/gx/fast", root_ / "plugins/copy/include/gx/copy");
+    plant("plugins/copy/tests/reducers.hpp", "#include <gx/copy/a.hpp>\n");
+    EXPECT_EQ(check_plugins(root_),
+              Lines{"plugins: the READMEs of copy and fast have one title, 'What it is.': say what "
+                    "each is"});
 }
 TEST_F(Planted, AFolderWithoutReadme) {
     plant("plugins/fast/CMakeLists.txt", "");
