@@ -2,7 +2,7 @@
 #pragma once
 
 #include <chrono>      // steady_clock
-#include <concepts>    // same_as
+#include <concepts>    // integral, same_as
 #include <exception>   // exception_ptr
 #include <functional>  // on_start
 #include <memory>      // make_unique
@@ -83,6 +83,15 @@ public:
     explicit ThreadWorld(Options options) : options_(std::move(options)) {
         gx::detail::expect_ranks(options_.placement);
         detail::threads::expect_deadline(options_.deadline);
+    }
+    /// Compile-time error: a number is no placement.
+    template <std::integral N>
+    explicit ThreadWorld(N) : ThreadWorld(Options{}) {
+        static_assert(
+            !sizeof(N),
+            "gx: ThreadWorld(number): as if on how many machines? Fix: "
+            "'ThreadWorld<Device> world({.placement = {1, 4}})', or 'Threads<4, Device>', "
+            "whose number is part of its type.");
     }
 
     [[nodiscard]] int ranks() const { return options_.placement.ranks(); }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <chrono>       // wall seconds
-#include <concepts>     // same_as
+#include <concepts>     // convertible_to, same_as
 #include <cstdint>      // int64_t
 #include <exception>    // current_exception
 #include <memory>       // unique_ptr: smaller worlds
@@ -157,6 +157,18 @@ public:
                       "gx: train(world, data): one source where two belong: images to train on and "
                       "images to test on. Fix: 'train(world, Sources{images, tests})', or "
                       "'Sources{images}' with the option '.evaluate = false'.");
+        return {};
+    }
+    /// Compile-time error: what is given is no source.
+    template <class W, class D>
+        requires(!Source<D> && !std::convertible_to<const D&, const Sources&> &&
+                 !std::convertible_to<const D&, const Split&> && !std::same_as<W, Split> &&
+                 !std::same_as<W, Sources>)
+    RunRecord train(W&, const D&) const {
+        static_assert(!sizeof(W),
+                      "gx: train(world, data): this is no data to train on. Fix: give a Split in "
+                      "memory, or 'Sources{images, tests}' of sources; files of encoded images "
+                      "become one by 'Decoded(ImageFolder(path), RecipeDecoder(recipe))'.");
         return {};
     }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>       // whether it runs
 #include <chrono>       // chrono
+#include <concepts>     // integral
 #include <cstdint>      // uint64_t
 #include <exception>    // exception_ptr
 #include <memory>       // unique_ptr
@@ -245,6 +246,14 @@ public:
 
     GX_COLD explicit Cluster(const ClusterSpec& spec, ClusterOptions options = {})
         : Base(spec, std::move(options)) {}
+    /// Compile-time error: a number is no cluster.
+    template <std::integral N>
+    explicit Cluster(N) : Cluster(ClusterSpec{}) {
+        static_assert(!sizeof(N),
+                      "gx: sim::Cluster(number): of which machines? Fix: "
+                      "'Cluster<Device> cluster(ethernet_10g(8))', or 'cluster_of(\"p3.16xlarge\", "
+                      "8)' (gx/sim/catalog).");
+    }
 
     GX_COLD void run(FunctionRef<void(Rank&)> f) {
         const auto make = [](int rank, detail::cluster::Run& run) {
