@@ -219,9 +219,12 @@ std::vector<Candidate> search(const Job& job, const Network& network, const Sear
     Timed timed;
     for (std::size_t cluster = 0; cluster < space.clusters.size(); ++cluster) {
         const sim::ClusterSpec& spec = space.clusters[cluster];
+        std::map<int, Candidate> bases;  // by how many ranks share the update
         for (const ReducerChoice& r : space.reducers) {
             const int shards = r.in_parts ? spec.ranks() : 1;
-            const Candidate base = on_cluster(job, network, space, spec, shards, timed);
+            if (!bases.contains(shards))
+                bases[shards] = on_cluster(job, network, space, spec, shards, timed);
+            const Candidate& base = bases[shards];
             const auto work = timed.find(key_of(base.choice, shards));
             for (const Bytes bucket : space.buckets) {
                 Candidate& c = all.emplace_back(base);
