@@ -1,6 +1,8 @@
 // Trainers that start from trained weights.
 #include <gx/trainer/weights.hpp>
 
+#include <cmath>  // log
+
 #include <gtest/gtest.h>
 
 #include <gx/core/hash_bits.hpp>   // hash_bits
@@ -36,6 +38,24 @@ TEST(TrainerWeights, AreWhereARunStarts) {
     o.weights.file.clear();
     auto other = threads(2);
     EXPECT_NE(Plain(o).train(other, images()).weights_hash, run.weights_hash);
+}
+
+TEST(TrainerWeights, MayBeginWithASmallLastLayer) {
+    const Folder folder;
+    const Graph g = graph<Net>({.input = {1, 4, 4}, .classes = 3});
+    Plain::Options o{.batch = 5, .weights = {.last_deviation = 0.01}, .output = folder / "out"};
+    o.scheduler.peak_rate = 1e-30f;
+    o.optimizer.weight_decay = 0;
+    auto world = threads(2);
+    const RunRecord run = Plain(o).train(world, images());
+    const Weights got = read_weights(folder / "out" / checkpoint_name(1), g),
+                  begun = initial_weights(g, o.seed, 0.01);
+    for (std::size_t i = 0; i < begun.parameters.size(); ++i)
+        EXPECT_NEAR(got.parameters[i], begun.parameters[i], 1e-20) << "but for zero biases";
+    EXPECT_NEAR(run.steps[0].loss, std::log(3.0), 0.1) << "unsure";
+    o.weights.last_deviation = -1;
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
+                      "gx: this run can't start", "weights.last_deviation is -1"));
 }
 
 TEST(TrainerWeights, LeaveFreshLayersAtRandom) {

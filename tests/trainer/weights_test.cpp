@@ -69,6 +69,26 @@ TEST(Weights, HaveThePyTorchShapesAndNames) {
     EXPECT_EQ(gx::read_weights(folder / "f", g), counted(g));
 }
 
+TEST(Weights, OfTheLastLinearLayerMayBeginSmall) {
+    const gx::Graph g = gx::graph<Small>();
+    const Weights plain = gx::initial_weights(g, 3), small = gx::initial_weights(g, 3, 0.01);
+    EXPECT_EQ(plain.statistics, small.statistics);
+    const double he = std::sqrt(2.0 / 64);
+    for (const gx::Parameter& p : g.parameters)
+        for (auto i = std::size_t(p.offset); i < std::size_t(p.offset + p.count); ++i) {
+            if (p.name.view() == "fc.weight")
+                EXPECT_FLOAT_EQ(small.parameters[i], float(plain.parameters[i] * 0.01 / he));
+            else EXPECT_EQ(small.parameters[i], plain.parameters[i]) << p.name.view();
+        }
+    for (const double bad : {-0.01, std::nan(""), double(INFINITY)})
+        EXPECT_TRUE(holds(error_of([&] { (void)gx::initial_weights(g, 3, bad); }),
+                          "weights.last_deviation is ", ": expected a number from 0 on"));
+    gx::Graph without = g;
+    std::erase_if(without.ops, [](const gx::Op& op) { return op.kind == gx::OpKind::linear; });
+    EXPECT_TRUE(holds(error_of([&] { (void)gx::initial_weights(without, 3, 0.01); }),
+                      "weights.last_deviation: Small has no linear layer"));
+}
+
 TEST(Weights, KeepFreshLayersAsTheyStart) {
     const Folder folder;
     const gx::Graph of_ten = gx::graph<Small>({.classes = 10}), of_three = gx::graph<Small>();

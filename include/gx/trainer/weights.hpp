@@ -20,13 +20,18 @@ struct Weights {
     bool operator==(const Weights&) const = default;
 };
 
-/// Weights that a run starts from, in place of random ones; in TrainerOptions::weights.
+/// Weights that a run starts from; in TrainerOptions::weights.
 ///
 ///     .weights = {.file = "resnet50.safetensors", .fresh = {"fc"}}    // of another class count
+///     .weights = {.last_deviation = 0.01}                             // at random, but unsure
 struct InitialWeights {
     std::filesystem::path file{};      ///< empty: none
     std::vector<std::string> fresh{};  ///< layers that are not read but start at random, by name
     bool whole_file = true;            ///< false: the network may be a part of that in the file
+    /// Of the last linear layer's weights, where they start at random: 0.01 in Goyal et al. 2017,
+    /// arXiv:1706.02677, section 5.1. Small ones give all classes nearly the same probability at
+    /// first. 0: as all others, by fan_in (initial_parameter).
+    double last_deviation = 0;
 };
 
 /// The shape of each parameter as PyTorch has it: (out, in / groups, height, width) of a
@@ -34,8 +39,10 @@ struct InitialWeights {
 GX_COLD [[nodiscard]] GX_DECL std::vector<std::vector<std::int64_t>> tensor_shapes(
     const Graph& graph);
 
-/// The weights that a network of random numbers starts from.
-[[nodiscard]] GX_DECL Weights initial_weights(const Graph& graph, std::uint64_t seed);
+/// The weights that a network of random numbers starts from. `last_deviation`: as InitialWeights'.
+/// Errors: gx::Error for one that is negative or not finite, or of a network without linear layers.
+[[nodiscard]] GX_DECL Weights initial_weights(const Graph& graph, std::uint64_t seed,
+                                              double last_deviation = 0);
 
 /// Reads a network's weights: a file of gx, or what Python's `safetensors.torch.save_file` wrote of
 /// a torchvision model's `state_dict()`. All layers of `graph` but the fresh ones must be there

@@ -305,10 +305,12 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
             for (std::string& warning : warnings_of(o.output))
                 run.warnings.push_back(std::move(warning));
         expect_replaceable(run);
-        if (run.composition.weights.file.empty()) return run;
+        const InitialWeights& from = run.composition.weights;
+        if (from.file.empty() && from.last_deviation == 0) return run;
         problems.collect([&] {
-            run.initial = read_weights(run.composition.weights, run.graph(),
-                                       initial_weights(run.graph(), o.seed));
+            run.initial = initial_weights(run.graph(), o.seed, from.last_deviation);
+            if (!from.file.empty())
+                run.initial = read_weights(from, run.graph(), *std::move(run.initial));
         });
         problems.throw_if_any("gx: this run can't start");
         return run;

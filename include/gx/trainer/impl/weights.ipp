@@ -1,9 +1,9 @@
 // Bodies of weights.hpp.
 #pragma once
 
-#include <algorithm>    // copy, any_of
+#include <algorithm>    // copy, any_of, find_if
 #include <array>        // names
-#include <cmath>        // isfinite
+#include <cmath>        // isfinite, sqrt
 #include <set>          // names
 #include <span>         // flat vectors
 #include <string_view>  // names
@@ -209,11 +209,27 @@ GX_DECL std::vector<std::vector<std::int64_t>> tensor_shapes(const Graph& graph)
     return shapes;
 }
 
-GX_DECL Weights initial_weights(const Graph& graph, std::uint64_t seed) {
+GX_DECL Weights initial_weights(const Graph& graph, std::uint64_t seed, double last_deviation) {
     Weights w{std::vector<float>(std::size_t(graph.parameter_elements())),
               std::vector<float>(std::size_t(graph.statistic_elements()))};
     initial_parameters(graph, seed, w.parameters);
     initial_statistics(graph, w.statistics);
+    if (last_deviation == 0) return w;
+    const auto is_linear = [](const Op& op) {
+        return op.kind == OpKind::linear && op.first_parameter >= 0;
+    };
+    const auto last = std::find_if(graph.ops.rbegin(), graph.ops.rend(), is_linear);
+    if (!(last_deviation > 0) || !std::isfinite(last_deviation))
+        throw Error(
+            fmt::format("weights.last_deviation is {:g}: expected a number from 0 on, as 0.01",
+                        last_deviation));
+    if (last == graph.ops.rend())
+        throw Error(fmt::format("weights.last_deviation: {} has no linear layer: leave it out",
+                                graph.name.view()));
+    const Parameter& p = graph.parameters[std::size_t(last->first_parameter)];
+    const auto factor = static_cast<float>(last_deviation / std::sqrt(2.0 / p.fan_in));
+    for (float& x : std::span(w.parameters).subspan(std::size_t(p.offset), std::size_t(p.count)))
+        x *= factor;
     return w;
 }
 
