@@ -521,6 +521,30 @@ TEST(Mesh, BehindASendThatIsWithdrawnNoOtherOfItsChannelGoesOut) {
     EXPECT_TRUE(zero.wait(of_other).complete());
 }
 
+TEST(Mesh, AProgramThatClosesAllDescriptorsIsTold) {
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)::alarm(20);
+        bool told = false;
+        {
+            Meshes m(2);
+            for (const std::size_t rank : {1u, 0u}) (void)m.all[rank]->session->join();
+            std::vector<int> x(1);
+            Endpoint zero = m[0];
+            const Request r = zero.receive(1, 0, in(x));
+            for (int fd = 3; fd < 256; ++fd) ::close(fd);
+            told = !zero.wait(r).complete();
+            rusage used{};
+            ::getrusage(RUSAGE_SELF, &used);
+            told = told && used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0;  // nothing spins
+        }
+        ::_exit(told ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
 TEST(Mesh, AKilledProcessIsLost) {
     auto ends = sockets(2), control = sockets(2);
     const pid_t child = fork();

@@ -15,6 +15,7 @@ using gx::testing::OnThreads;
 // ---- What the types promise --------------------------------------------------------------
 using Feedback = gx::testing::ErrorFeedback<gx::Ring<>>;
 using Stochastic = gx::testing::StochasticRounding<gx::Ring<>>;
+using Sparse = gx::testing::RandomHundredth<gx::Ring<>>;
 static_assert(gx::Reducer<Feedback> && gx::Reducer<Stochastic>);
 static_assert(gx::accuracy<gx::Ring<>>() == gx::Accuracy::rounded);
 static_assert(gx::accuracy<Feedback>() == gx::Accuracy::error_feedback);
@@ -37,6 +38,16 @@ TYPED_TEST(Conformance, Holds) {
     EXPECT_TRUE(report.skipped.empty());
     EXPECT_GT(report.values, 1000);
     EXPECT_GT(report.messages, 1000);
+}
+
+/// That what is seldom sent is not taken for what is never sent.
+TEST(Unbiased, HoldsWhateverTheSeed) {
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+        ConformanceReport report;
+        gx::testing::check_unbiased<Sparse>(OnThreads{}, seed, report);
+        gx::testing::check_unbiased<Stochastic>(OnThreads{}, seed, report);
+        EXPECT_EQ(report.text(), "") << seed;
+    }
 }
 
 // ---- A law of one's own --------------------------------------------------------------------

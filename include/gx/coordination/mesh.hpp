@@ -133,7 +133,7 @@ private:
     int rank_;
     Placement placement_;
     std::chrono::nanoseconds deadline_;
-    Descriptor wake_;
+    Descriptor wake_{}, woken_{};  ///< a byte in one ends the engine's sleep at the other
     std::mutex mutex_{};
     std::condition_variable changed_{};
     std::vector<Link> links_;

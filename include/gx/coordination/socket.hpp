@@ -12,13 +12,13 @@
 
 namespace gx::coordination {
 
-/// A file descriptor that is closed with its owner; -1: none. One that the program has closed itself
-/// is left alone, whatever file has its number by then.
+/// A file descriptor that is closed with its owner; -1: none. One that the program has closed
+/// itself is left alone, whatever file has its number by then.
 class Descriptor {
 public:
     Descriptor() = default;
-    /// Takes it; where the program has closed one of the standard streams, under another number than
-    /// that stream's, which others write to.
+    /// Takes it; where the program has closed one of the standard streams, under another number
+    /// than that stream's, which others write to.
     explicit Descriptor(int number);
     Descriptor(Descriptor&& other) noexcept { *this = std::move(other); }
     Descriptor& operator=(Descriptor&& other) noexcept {
@@ -31,6 +31,8 @@ public:
     [[nodiscard]] int get() const { return number_; }
     [[nodiscard]] explicit operator bool() const { return number_ >= 0; }
     void close();
+    /// Whether the program has not closed it itself.
+    [[nodiscard]] bool is_open() const;
     /// The number, which is not closed here.
     [[nodiscard]] int release() { return std::exchange(number_, -1); }
 

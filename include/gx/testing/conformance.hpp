@@ -195,7 +195,7 @@ void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& rep
 }
 
 /// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean;
-/// and that of each 64 of 65 to 65,600 elements over 20.
+/// and that of each 64 of 65 to 65,600 elements over 20, or over 200 where it does not.
 /// Check "bias". Accuracy: unbiased.
 template <Reducer R, class Worlds>
 void check_unbiased(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {

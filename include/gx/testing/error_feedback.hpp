@@ -174,6 +174,31 @@ private:
     std::uint64_t seed_ = 0;
 };
 
+/// Sends one element in 100, by chance, times 100, and 0 in place of the others: unbiased.
+template <Reducer R>
+class RandomHundredth : public Mutant<R> {
+public:
+    static constexpr Accuracy accuracy = Accuracy::unbiased;
+    [[nodiscard]] static std::string name() { return "RandomHundredth<" + reducer_name<R>() + ">"; }
+    void reserve(const ReducePlan& plan) {
+        this->inner_.reserve(plan);
+        seed_ = plan.seed;
+    }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const Rng rng = Rng(seed_, "random hundredth")
+                            .at(bucket.gradient)
+                            .at(static_cast<std::uint64_t>(link.rank()));
+        const auto offset = static_cast<std::uint64_t>(bucket.offset);
+        for (std::size_t i = 0; i < bucket.size(); ++i)
+            if (std::isfinite(bucket[i]))
+                bucket[i] *= rng.bits(offset + i)[0] % 100 == 0 ? 100.0f : 0.0f;
+        return this->inner_.all_reduce(link, bucket);
+    }
+
+private:
+    std::uint64_t seed_ = 0;
+};
+
 /// Seeded bug: gives 0 from element `From` of a bucket on.
 template <Reducer R, std::size_t From>
 struct ZeroBehind : StochasticRounding<R, false> {

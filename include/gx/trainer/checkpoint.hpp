@@ -143,7 +143,8 @@ GX_COLD [[nodiscard]] GX_DECL std::string to_json(const InputFormat& format);
 struct FoundCheckpoint {
     std::filesystem::path file{};  ///< empty: there is none
     std::optional<Checkpoint> checkpoint{};
-    std::vector<std::string> errors{};  ///< of damaged files, as new or newer, the newest first
+    std::vector<std::string> errors{};  ///< of damaged files, as new or newer, the newest first;
+                                        ///< and of those whose time is not known
 };
 
 /// The files in `folder` that are named as checkpoints, in no order; none where it is not there.

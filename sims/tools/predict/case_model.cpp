@@ -183,12 +183,7 @@ void CaseModel::settle_gradient() {
         c_.gradient_mb_fp32 = within(gradient_mb_limits, work_.gradient_mb_fp32,
                                      "field 'conditions.model': megabytes of its gradient: ",
                                      fmt::format("{:.6g}", work_.gradient_mb_fp32));
-        if (const std::string size = unread_size(c_.model);
-            !size.empty() && millions_in(c_.model) == 0)
-            c_.remarks.push_back(
-                fmt::format("'{}' in the model's name is no number of parameters that is read: "
-                            "{:.4g} million assumed",
-                            size, c_.gradient_mb_fp32 / 4));
+        name_unread_size();
         return;
     }
     const int millions = measure_.tokens || is_language_model(c_.model) ? 110 : 30;
@@ -197,6 +192,15 @@ void CaseModel::settle_gradient() {
         fmt::format("neither params_millions nor a known model: {} million "
                     "parameters assumed",
                     millions));
+    name_unread_size();
+}
+
+void CaseModel::name_unread_size() {
+    const std::string size = unread_size(c_.model);
+    if (size.empty() || millions_in(c_.model) > 0) return;
+    c_.remarks.push_back(fmt::format(
+        "'{}' in the model's name is not read as a number of parameters: {:.4g} million assumed",
+        size, c_.gradient_mb_fp32 / 4));
 }
 
 Group CaseModel::group(const Point& p) const {

@@ -1,7 +1,7 @@
 #include <tools/predict/parameter_profile.hpp>
 
-#include <algorithm>  // min
-#include <cctype>     // isalpha
+#include <algorithm>  // count, min
+#include <cctype>     // isalnum
 
 #include <tools/common/json.hpp>  // parse_json
 #include <tools/common/text.hpp>  // lower, plain_number
@@ -85,6 +85,35 @@ bool holds(std::string_view model, std::string_view name) {
     return false;
 }
 
+namespace {
+
+/// Of one of a unit; 0 for another word.
+double millions_of(std::string_view word) {
+    if (word == "m" || word == "mio" || word == "million" || word == "millions") return 1;
+    if (word == "b" || word == "bn" || word == "billion" || word == "billions") return 1000;
+    return word == "t" || word == "trillion" || word == "trillions" ? 1'000'000 : 0;
+}
+
+/// Where the number begins that the one at `i` is a factor or an exponent of, as in "8x7B",
+/// "8 * 7B" and "1e3M", and `i` where it is of none. Mixtral 8x7B has experts of 7 billion, and
+/// more in all.
+std::size_t begin_of_factor(std::string_view text, std::size_t i) {
+    std::string_view before = text.substr(0, i);
+    const auto take = [&](std::string_view end) {
+        if (!before.ends_with(end)) return false;
+        before.remove_suffix(end.size());
+        return true;
+    };
+    (void)take(" ");
+    if (!take("x") && !take("*") && !take("\xc3\x97") && !(before.size() == i && take("e")))
+        return i;
+    (void)take(" ");
+    const std::size_t begin = before.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+    return begin < before.size() ? begin : i;
+}
+
+}  // namespace
+
 double millions_in(std::string_view name) {
     const std::string text = lower(name);
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -92,9 +121,7 @@ double millions_in(std::string_view name) {
         const std::size_t size = number_size(std::string_view(text).substr(i));
         const double n = plain_number(std::string_view(text).substr(i, size)).value_or(0);
         const bool version = i > 0 && text[i - 1] == 'v';
-        // "8x7B" has experts of 7B, and "1e3M" is no 3M
-        const bool product =
-            i > 1 && (text[i - 1] == 'x' || text[i - 1] == 'e') && is_digit(text[i - 2]);
+        const bool product = begin_of_factor(text, i) < i;
         std::string_view rest = std::string_view(text).substr(i + size);
         i += size - 1;
         if (rest.starts_with(" ")) rest.remove_prefix(1);
@@ -105,29 +132,30 @@ double millions_in(std::string_view name) {
         if (n <= 0 || version || product || word.empty() || other || counts_others(behind))
             continue;
         if (behind.size() > 1 && behind[0] == '-' && counts_others(behind.substr(1))) continue;
-        if (word == "m" || word == "mio" || word == "million" || word == "millions") return n;
-        if (word == "b" || word == "bn" || word == "billion" || word == "billions") return n * 1000;
-        if (word == "t" || word == "trillion" || word == "trillions") return n * 1'000'000;
+        if (const double unit = millions_of(word); unit > 0) return n * unit;
     }
     return 0;
 }
 
 std::string unread_size(std::string_view name) {
-    constexpr std::string_view parts = "0123456789.,xe";
     const std::string text = lower(name);
     for (std::size_t i = 0; i < text.size(); ++i) {
-        const bool begins = is_digit(text[i]) &&
-                            (i == 0 || (!is_digit(text[i - 1]) &&
-                                        !std::isalpha(static_cast<unsigned char>(text[i - 1]))));
-        if (!begins) continue;
-        const std::size_t unit = std::min(text.find_first_not_of(parts, i), text.size());
-        const std::string_view word = std::string_view(text).substr(
-            unit, text.find_first_not_of("abcdefghijklmnopqrstuvwxyz", unit) - unit);
-        const auto number = plain_number(std::string_view(text).substr(i, unit - i));
-        const bool read = number && *number > 0;
-        const bool is_unit = word == "m" || word == "b" || word == "bn" || word == "t";
-        if (!read && is_unit) return std::string(name.substr(i, unit + word.size() - i));
-        i = unit;
+        if (!is_digit(text[i])) continue;
+        const std::size_t whole = begin_of_factor(text, i);
+        const bool begins =
+            i == 0 || whole < i || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0;
+        const std::size_t end = std::min(text.find_first_not_of("0123456789.,", i), text.size());
+        const std::string_view digits = std::string_view(text).substr(i, end - i);
+        const std::size_t unit = end + (text.substr(end).starts_with(' ') ? 1 : 0);
+        const std::string_view rest = std::string_view(text).substr(unit);
+        const std::string_view word =
+            rest.substr(0, rest.find_first_not_of("abcdefghijklmnopqrstuvwxyz"));
+        const bool read = plain_number(digits).value_or(0) > 0 && whole == i;
+        const bool version = std::ranges::count(digits, '.') > 1;  // "torch 2.0.1b"
+        if (begins && !read && !version && millions_of(word) > 0 &&
+            !counts_others(rest.substr(word.size())))
+            return std::string(name.substr(whole, unit + word.size() - whole));
+        i = end - 1;
     }
     return "";
 }

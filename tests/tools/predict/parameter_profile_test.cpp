@@ -63,9 +63,10 @@ TEST(ParameterProfiles, CountsOfTokensAreNotParameters) {
     EXPECT_EQ(millions_in("GPT 1T"), 1'000'000);
     EXPECT_EQ(millions_in("MoE 1.6 trillion"), 1'600'000);
     EXPECT_EQ(millions_in("GPT on 1T tokens (1.3B)"), 1300);
-    for (const char* name : {"Mixtral 8x7B", "net 1e3M", "GPT 1,3B", "GPT 0B", "GPT, 300B tokens",
-                             "LM on 1B words", "transformer 1b-word benchmark", "net, 1.28M images",
-                             "LM on 1 B Word", "ResNet-50 M60", "ResNet-50 T4"})
+    for (const char* name :
+         {"Mixtral 8x7B", "Mixtral 8 x 7B", "Mixtral 8*7B", "net 1e3M", "GPT 1,3B", "GPT 0B",
+          "GPT, 300B tokens", "LM on 1B words", "transformer 1b-word benchmark",
+          "net, 1.28M images", "LM on 1 B Word", "ResNet-50 M60", "ResNet-50 T4"})
         EXPECT_EQ(millions_in(name), 0) << name;
 }
 
@@ -73,6 +74,14 @@ TEST(ParameterProfiles, CountsOfTokensAreNotParameters) {
 TEST(ParameterProfiles, SizesThatAreNotReadAreNamed) {
     for (const auto& [name, size] : {std::pair{"Mixtral 8x7B", "8x7B"},
                                      {"net 1e3M", "1e3M"},
+                                     {"Mixtral 8 x 7B", "8 x 7B"},
+                                     {"GPT 1,3 B", "1,3 B"},
+                                     {"GPT 8x7 bn", "8x7 bn"},
+                                     {"GPT 1,3billion", "1,3billion"},
+                                     {"torch 2.0.1b", ""},
+                                     {"GPT, 1,3 B tokens", ""},
+                                     {"Mixtral 8*7B", "8*7B"},
+                                     {"Mixtral 8\u00d77b", "8\u00d77b"},
                                      {"GPT 1,3B", "1,3B"},
                                      {"GPT-3 0B", "0B"},
                                      {"GPT 1.3B", ""},

@@ -4,7 +4,6 @@
 #include <netinet/in.h>   // IPPROTO_TCP
 #include <netinet/tcp.h>  // TCP_USER_TIMEOUT
 #include <poll.h>         // poll
-#include <sys/eventfd.h>  // eventfd
 #include <sys/socket.h>   // socketpair, send, recv
 #include <unistd.h>       // close
 
@@ -14,6 +13,7 @@
 #include <memory>     // construct_at
 #include <random>     // keys
 #include <system_error>
+#include <tuple>    // tie
 #include <utility>  // exchange
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
@@ -31,10 +31,9 @@ GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
       rank_(session.rank()),
       placement_(placement),
       deadline_(deadline),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       links_(sockets.size()) {
     GX_EXPECT(sockets.size() == static_cast<std::size_t>(placement.ranks()), "a socket a rank");
-    if (!wake_) throw Error(std::string("an event can't be made: ") + std::strerror(errno));
+    std::tie(wake_, woken_) = socket_pair();
     for (std::size_t r = 0; r < sockets.size(); ++r) links_[r].socket = std::move(sockets[r]);
     try {
         engine_ = std::thread([this] { work(); });
@@ -504,8 +503,8 @@ GX_DECL std::uint32_t Mesh::unmatched(Link& l, int channel) {
 // ---- The progress engine ----------------------------------------------------------------
 
 GX_DECL void Mesh::wake_engine() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
+    const char one = 1;
+    (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 GX_DECL void Mesh::work() {
@@ -513,7 +512,7 @@ GX_DECL void Mesh::work() {
     std::vector<int> peers;
     std::unique_lock lock(mutex_);
     while (!closing_) {
-        polled.assign(1, {.fd = wake_.get(), .events = POLLIN, .revents = 0});
+        polled.assign(1, {.fd = woken_.get(), .events = POLLIN, .revents = 0});
         peers.assign(1, rank_);
         for (int r = 0; r < placement_.ranks(); ++r) {
             const Link& l = link(r);
@@ -524,14 +523,17 @@ GX_DECL void Mesh::work() {
             peers.push_back(r);
         }
         lock.unlock();
-        ::poll(polled.data(), polled.size(), -1);
+        ::poll(polled.data(), polled.size(), woken_ ? -1 : 10);
         lock.lock();
-        std::uint64_t count = 0;
-        if (polled[0].revents != 0) [[maybe_unused]]
-            const auto n = ::read(wake_.get(), &count, sizeof(count));
+        // The program has closed it: the engine looks by the clock.
+        if ((polled[0].revents & POLLNVAL) != 0) (void)woken_.release();
+        char wakes[64];
+        while (polled[0].revents != 0 &&
+               ::recv(woken_.get(), wakes, sizeof(wakes), MSG_DONTWAIT) == std::ssize(wakes)) {
+        }
         for (std::size_t i = 1; i < polled.size(); ++i) {
             const int r = peers[i];
-            const bool closed = (polled[i].revents & (POLLHUP | POLLERR)) != 0;
+            const bool closed = (polled[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
             if ((polled[i].revents & POLLOUT) != 0 && !write_some(r)) link(r).out.clear();
             if (((polled[i].revents & POLLIN) != 0 || closed) && !link(r).ended && !read_some(r))
                 end_reading(r);

@@ -596,7 +596,7 @@ GX_DECL void Session::accept_all() {
                                             .stranger = true};
         coordinator_->connected(last_connection_, steady_now());
     }
-    if (errno == EBADF || errno == ENOTSOCK || errno == EINVAL) {  // closed by the program
+    if (errno == EBADF) {  // closed by the program
         listener_->release();
         listener_.reset();
         return;

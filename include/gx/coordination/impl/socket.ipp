@@ -57,7 +57,7 @@ inline Parsed parse(std::string_view address) {
                 std::strerror(errno));
 }
 
-/// Of a descriptor, what no other open file has; {} of none.
+/// Of a descriptor, what no other open file or socket has; {} of none.
 inline std::pair<dev_t, ino_t> file_of(int descriptor) {
     struct stat s{};
     if (::fstat(descriptor, &s) != 0) return {};
@@ -212,8 +212,12 @@ GX_DECL Descriptor::Descriptor(int number) : number_(number) {
 }
 
 GX_DECL void Descriptor::close() {
-    if (number_ >= 0 && detail::socket::file_of(number_) == file_) ::close(number_);
+    if (is_open()) ::close(number_);
     number_ = -1;
+}
+
+GX_DECL bool Descriptor::is_open() const {
+    return number_ >= 0 && detail::socket::file_of(number_) == file_;
 }
 
 GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
@@ -243,6 +247,10 @@ GX_DECL Listener::~Listener() {
 }
 
 GX_DECL Descriptor Listener::accept() {
+    if (!socket_.is_open()) {
+        errno = EBADF;
+        return {};
+    }
     Descriptor s(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (s && file_.empty()) detail::socket::notice_vanished_hosts(s.get());
     return s;

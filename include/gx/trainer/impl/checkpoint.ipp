@@ -540,15 +540,18 @@ GX_DECL std::vector<std::filesystem::directory_entry> checkpoint_files(
 GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, const Graph& graph) {
     namespace fs = std::filesystem;
     std::set<std::pair<fs::file_time_type, fs::path>, std::greater<>> files;  // newest first
-    FoundCheckpoint found;
+    std::vector<std::string> without_time;
     for (const auto& entry : checkpoint_files(folder)) {
-        std::error_code trouble;
+        std::error_code trouble, none;
         const auto time = entry.last_write_time(trouble);
+        const bool gone = trouble == std::errc::no_such_file_or_directory &&
+                          !fs::is_symlink(entry.symlink_status(none));  // by another hand
         if (!trouble) files.emplace(time, entry.path());
-        else if (trouble != std::errc::no_such_file_or_directory)  // else gone by another hand
-            found.errors.push_back("'" + entry.path().string() +
+        else if (!gone)
+            without_time.push_back("'" + entry.path().string() +
                                    "' can't be looked at: " + trouble.message() + ".");
     }
+    FoundCheckpoint found;
     fs::file_time_type before{};
     for (const auto& [time, file] : files) {
         if (found.checkpoint && time != before) break;
@@ -562,6 +565,7 @@ GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder, c
             found.errors.emplace_back(e.what());
         }
     }
+    found.errors.insert(found.errors.end(), without_time.begin(), without_time.end());
     return found;
 }
 

@@ -53,11 +53,12 @@ GX_DECL std::string link_strip(const LinkRates& rates, Nanoseconds begin, Nanose
     points += fmt::format(" {:.2f},{}", width, top + height);
     return fmt::format(
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"link load\"><text class=\"l\" "
-        "x=\"{}\" y=\"12\">{}: {:.0f} % of {:.2f} GB/s on the mean of whole steps</text><polygon "
+        "x=\"{}\" y=\"12\">{}: {:.0f} % of {:.2f} GB/s on the mean{}</text><polygon "
         "points=\"{}\" "
         "fill=\"{}\"/></svg>\n",
         width + 8, top + height + 4, left, chart::escaped(rates.names[std::size_t(link)].view()),
-        100 * mean_load(rates, link, mean_begin, mean_end), capacity * 1e-9, points,
+        100 * mean_load(rates, link, mean_begin, mean_end), capacity * 1e-9,
+        mean_begin == begin && mean_end == end ? "" : " of whole steps", points,
         chart::colour(chart::Part::communication));
 }
 

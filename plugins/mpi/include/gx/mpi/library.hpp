@@ -47,7 +47,8 @@ GX_DECL void expect_its_launcher(coordination::Environment environment, int worl
 /// Errors: gx::Error for a level below MPI_THREAD_FUNNELED.
 GX_DECL void expect_thread_level(int level);
 
-/// Errors: gx::Error behind MPI_Finalize, which comes after `what`.
+/// `what`: what is to come before MPI_Finalize, as "make the world".
+/// Errors: gx::Error where MPI is finalised already.
 GX_DECL void expect_not_finalized(const char* what);
 
 /// Errors: gx::Error on another thread than that of the user's MPI_Init_thread, at level FUNNELED.

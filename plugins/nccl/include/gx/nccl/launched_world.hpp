@@ -9,16 +9,17 @@
 #include <string>    // sentences
 #include <utility>   // exchange
 
-#include <gx/coordination/launch.hpp>   // Launch
-#include <gx/coordination/mesh.hpp>     // Mesh, MeshEndpoint
-#include <gx/coordination/session.hpp>  // Session, Roster
-#include <gx/core/decl.hpp>             // GX_DECL
-#include <gx/core/function_ref.hpp>     // FunctionRef
-#include <gx/core/units.hpp>            // Nanoseconds
-#include <gx/core/world.hpp>            // NoDevice, SpansProcesses, Survivors
-#include <gx/core/world_info.hpp>       // RunTerms, ComparesTerms
-#include <gx/nccl/rank_board.hpp>       // RankBoard
-#include <gx/nccl/world.hpp>            // WorldRank
+#include <gx/coordination/launch.hpp>       // Launch
+#include <gx/coordination/mesh.hpp>         // Mesh, MeshEndpoint
+#include <gx/coordination/process_run.hpp>  // ProcessRun
+#include <gx/coordination/session.hpp>      // Session, Roster
+#include <gx/core/decl.hpp>                 // GX_DECL
+#include <gx/core/function_ref.hpp>         // FunctionRef
+#include <gx/core/units.hpp>                // Nanoseconds
+#include <gx/core/world.hpp>                // NoDevice, SpansProcesses, Survivors
+#include <gx/core/world_info.hpp>           // RunTerms, ComparesTerms
+#include <gx/nccl/rank_board.hpp>           // RankBoard
+#include <gx/nccl/world.hpp>                // WorldRank
 
 namespace gx::nccl {
 
@@ -123,7 +124,19 @@ public:
                           {.placement = placement(),
                            .deadline = options_.deadline,
                            .graphs = options_.graphs});
-                rank.call(f, board);
+                // A child of fork() goes no further: neither CUDA nor NCCL is its own.
+                const auto in_parent = [&](Rank& own) {
+                    coordination::ProcessRun child{meeting->session()};
+                    try {
+                        f(own);
+                    } catch (...) {
+                        if (meeting->session().is_forked()) child.fail();
+                        child.end_if_forked();
+                        throw;
+                    }
+                    child.end_if_forked();
+                };
+                rank.call(FunctionRef<void(Rank&)>(in_parent), board);
             });
         } catch (...) {
             if (meeting->has_lost()) lost_ = std::move(meeting);

@@ -26,10 +26,11 @@
 namespace gx::sim {
 
 struct StepTiming {
-    Nanoseconds step{};  ///< of the last step simulated, from end to end of all ranks
+    Nanoseconds step{};  ///< of the last step simulated, from end to end of all ranks, or a mean
     Nanoseconds forward{}, backward{}, update{};
     Nanoseconds communication{};  ///< rank 0's stream reduces so long for one gradient
-    Nanoseconds exposed{};        ///< rank 0 waits so long for the gradient of a step
+    Nanoseconds exposed{};        ///< rank 0 waits so long for the gradient of a step; of a mean
+                                  ///< step what of it is not computation
     Nanoseconds floor{};          ///< no step is shorter: computation, or the bytes over the NICs
     std::uint64_t messages = 0;   ///< of all ranks in a step
     Bytes wire{};                 ///< of these, between machines
@@ -112,10 +113,11 @@ template <Collective C>
 
 /// Of steps that have not settled, as where ranks that share links drift apart: the mean of the
 /// later half, and what of it is not computation.
-inline void take_mean(StepTiming& t, Nanoseconds computation) {
+inline void take_mean(StepTiming& t, Nanoseconds computation, bool slowed) {
     const std::size_t last = t.ends.size() - 1, half = last / 2;
     t.step = (t.ends[last] - t.ends[half]) / std::int64_t(last - half);
-    t.exposed = std::max(Nanoseconds(0), t.step - computation);
+    const Nanoseconds rest = std::max(Nanoseconds(0), t.step - computation);
+    t.exposed = slowed ? std::min(t.exposed, rest) : rest;  // slowed kernels are no waiting
 }
 
 }  // namespace detail
@@ -130,8 +132,8 @@ inline void take_mean(StepTiming& t, Nanoseconds computation) {
 /// in practice; and more where late gradients take the stream longer than the step, which then
 /// falls behind by the difference until a step waits for it. Where that takes more than 128 steps,
 /// or 2^24 messages, the step is the stream's time, and is not `settled`. Steps that differ by more
-/// than a thousandth are simulated 32 times, if that is at most 2^21 messages, and the step is the
-/// mean of their later half.
+/// than a thousandth are simulated 32 times or more, if that is at most 2^21 messages, and the step
+/// is the mean of their later half.
 /// Detail: as all_reduce_time. Virtual times are, to the nanosecond, those of Pipeline over a
 ///         sim::Cluster with payload, where nothing is `rounded`.
 template <Collective C>
@@ -171,9 +173,10 @@ template <Collective C>
             t.settled = false;
         }
     } else if (!is_sample && detail::differ(t.ends)) {
-        constexpr std::int64_t many = 32, most_messages = 1 << 21;
+        constexpr std::int64_t most_messages = 1 << 21;
+        const std::int64_t many = std::max(32, 2 * few);
         if (std::int64_t(t.simulated) * many <= most_messages * few) t = of(int(many));
-        if (!t.settled) detail::take_mean(t, work.total());
+        if (!t.settled) detail::take_mean(t, work.total(), slowness.any());
     }
     t.floor =
         std::max(work.total(), detail::wire_floor(spec, {work.elements * shape.element_bytes}));
@@ -185,7 +188,7 @@ struct StepOptions {
     int batch = 0;  ///< images a GPU
     Precision precision = Precision::fp32;
     std::int64_t bucket_bytes = 0;  ///< on the wire; 0: what the reducer asks for, else all
-    int steps = 0;                  ///< to simulate; 0: until they settle
+    int steps = 0;                  ///< to simulate; 0: until they settle, or many
     Detail detail = Detail::collapsed;
     std::int64_t worth_simulating = messages_worth_simulating;  ///< as there; 0: round and collapse
     Slowness slowness{};

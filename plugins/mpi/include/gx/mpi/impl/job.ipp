@@ -597,8 +597,9 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     if (!session_)
         throw Error("run() of this world is called inside of its own run(): make another world");
     if (threading_.on_callers_alone) expect_main_thread();
-    auto guard = guard_or_leave();
-    std::unique_ptr<coordination::Session> session = std::move(session_);
+    std::unique_ptr<coordination::Session> session;  // outlives its guard
+    std::unique_ptr<Guard> guard = guard_or_leave();
+    session = std::move(session_);
     std::exception_ptr own;
     {
         std::vector<MPI_Comm> communicators;

@@ -235,7 +235,6 @@ GX_DECL void Meeting::run(FunctionRef<void(RankBoard&, const ncclUniqueId&)> ran
     } catch (...) {
         own.fail();
     }
-    own.end_if_forked();
     board.leave(session_->rank());
     leave();
     try {
