@@ -114,7 +114,7 @@ public:
 
     [[nodiscard]] const InputFormat& format() const { return trained_.format; }
 
-    /// Shapes: returns (count, classes), row-major, for any number of images.
+    /// Shapes: returns (count, classes), row-major, for one image or more.
     [[nodiscard]] std::vector<float> logits(std::span<const std::uint8_t> images) {
         trained_.expect_images(images.size());
         std::vector<float> all;

@@ -1,6 +1,9 @@
 // Ranks as processes over NCCL's double: the bits of threads; who is named where one fails or dies.
 #include <gx/nccl/launched_world.hpp>
 
+#include <sys/wait.h>  // waitpid
+#include <unistd.h>    // alarm, fork
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -130,6 +133,26 @@ TEST_F(LaunchedWorld, RunsFollowEachOther) {
             world.run([&](auto& rank) {
                 const float x = static_cast<float>(rank.rank() + run);
                 EXPECT_EQ((reduce<Ring<fp32>>(rank, {x}))[0], static_cast<float>(run) + 0.5f);
+            });
+    }));
+}
+/// It returns from the rank's function, or throws there: neither CUDA nor NCCL is its own.
+TEST_F(LaunchedWorld, AChildOfARankEndsWhereItLeavesIt) {
+    expect_no_errors(launch(2, {}, [&](const LaunchedOptions& o) {
+        nccl::LaunchedWorld<> world(o);
+        for (const bool throws : {false, true})
+            world.run([&](auto& rank) {
+                const pid_t child = ::fork();
+                if (child == 0) {
+                    (void)::alarm(20);
+                    if (throws) throw Error("a child can't go on");
+                    return;
+                }
+                int status = 0;
+                (void)::waitpid(child, &status, 0);
+                if (!WIFEXITED(status) || WEXITSTATUS(status) != int(throws))
+                    throw Error("its child ended by " + std::to_string(status));
+                (void)reduce<Ring<fp32>>(rank, {1, 2, 3});
             });
     }));
 }

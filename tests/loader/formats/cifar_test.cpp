@@ -107,6 +107,8 @@ TEST(Cifar, NamesTheFileAndTheRecordThatIsWrong) {
     EXPECT_TRUE(holds(opening(""), "b' has 0 bytes", "records of 3073"));
     EXPECT_TRUE(holds(opening(good + "x"), "b' has 3074 bytes", "CIFAR-100"));
     EXPECT_EQ(opening(good), "no error");
+    const std::vector<fs::path> twice{files[0], folder / "." / "a"};
+    EXPECT_TRUE(holds(error_of([&] { const Cifar source(twice); }), "a' is given twice"));
     const Cifar source(files);
     const auto reader = source.open();
     fs::resize_file(folder / "b", 3000);

@@ -1,9 +1,11 @@
 // Records of CIFAR-10 and CIFAR-100.
 #pragma once
 
-#include <algorithm>  // max_element, upper_bound, copy
-#include <array>      // batches
-#include <string>     // names
+#include <algorithm>     // max_element, upper_bound, copy
+#include <array>         // batches
+#include <filesystem>    // equivalent
+#include <string>        // names
+#include <system_error>  // error_code
 
 #include <fmt/core.h>  // sentences
 
@@ -105,6 +107,10 @@ GX_DECL Cifar::Cifar(std::span<const std::filesystem::path> files, CifarLabels l
     std::vector<std::int64_t> counts(std::size_t(layout.classes));
     std::vector<std::uint8_t> record(layout.record()), hashed(2 + pixels);
     for (const auto& path : files) {
+        std::error_code none;
+        for (const File& other : files_)
+            if (std::filesystem::equivalent(path, other->path(), none))
+                wrong(*other, "is given twice: name each file once.");
         files_.push_back(std::make_shared<const RandomAccessFile>(path));
         const std::uint64_t count = records_of(*files_.back(), layout);
         for (std::uint64_t i = 0; i < count; ++i) {
