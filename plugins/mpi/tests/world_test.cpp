@@ -314,7 +314,9 @@ TEST_P(MpiWorld, ARankMayCallFinalizeItself) {
 }
 TEST_P(MpiWorld, BehindFinalizeThereIsNoRun) {
     expect_all(2, "runs_finalized all", "MPI is finalised: call run() before MPI_Finalize");
-    const JobEnd end = mpi_run(GetParam(), 2, "runs_finalized one", GetParam(), Folder(), 30);
+    const JobEnd end = mpi_run(GetParam(), 2, "runs_finalized one", GetParam(), Folder(), 50);
+    EXPECT_TRUE(holds(end.output, "gx: rank 1 calls MPI_Finalize where ranks have failed, or "))
+        << end.output;
     EXPECT_NE(end.status, 0) << end.output;
     EXPECT_NE(end.status, 124) << "it hung: " << end.output;
     EXPECT_TRUE(holds(end.said[0], "rank 1 on host ", " left before run()")) << end.said[0];

@@ -39,7 +39,11 @@ inline int on_finalize(MPI_Comm, int, void*, void*) {
     if (before_finalize.load() == nullptr) return MPI_SUCCESS;  // gx's own call
     (void)meet_once();
     static CallLimit* limit = nullptr;  // of the rest of MPI_Finalize, whose end nothing tells
-    constexpr std::chrono::seconds for_some{10};  // ranks are missing, or have failed
+    constexpr std::chrono::seconds for_some{30};
+    if (left_open)  // who has failed may still write what it has
+        guard::write_all("gx: rank" + guard::rank_of_launcher() +
+                         " calls MPI_Finalize where ranks have failed, or still run: it waits 30 s "
+                         "for them at most\n");
     try {
         if (limit == nullptr)
             limit = new CallLimit(
