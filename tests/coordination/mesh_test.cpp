@@ -536,7 +536,7 @@ TEST(Mesh, AProgramThatClosesAllDescriptorsIsTold) {
             told = !zero.wait(r).complete();
             rusage used{};
             ::getrusage(RUSAGE_SELF, &used);
-            told = told && used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0;  // nothing spins
+            told = told && used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0;  // no busy waiting
         }
         ::_exit(told ? 0 : 1);
     }

@@ -15,7 +15,7 @@ using gx::testing::OnThreads;
 // ---- What the types promise --------------------------------------------------------------
 using Feedback = gx::testing::ErrorFeedback<gx::Ring<>>;
 using Stochastic = gx::testing::StochasticRounding<gx::Ring<>>;
-using Sparse = gx::testing::RandomHundredth<gx::Ring<>>;
+using Sparse = gx::testing::RandomSparse<gx::Ring<>>;
 static_assert(gx::Reducer<Feedback> && gx::Reducer<Stochastic>);
 static_assert(gx::accuracy<gx::Ring<>>() == gx::Accuracy::rounded);
 static_assert(gx::accuracy<Feedback>() == gx::Accuracy::error_feedback);

@@ -1,4 +1,4 @@
-// ErrorFeedback<R>, StochasticRounding<R>: small lossy reducers with state, for tests.
+// ErrorFeedback, StochasticRounding, RandomSparse: small lossy reducers, for tests.
 #pragma once
 
 #include <bit>      // bit_cast
@@ -141,62 +141,58 @@ struct FollowLastRank : ErrorFeedback<R> {
     }
 };
 
-/// Unbiased rounding to 3 bits of significand around R: away from 0 with the probability of the
-/// part cut. Biased = true is a seeded bug: always towards 0.
+/// What reducers that draw have in common.
 /// Order: draws by seed, gradient, rank and element, so that nothing is kept.
-template <Reducer R, bool Biased = false>
-class StochasticRounding : public Mutant<R> {
+template <Reducer R>
+class Drawing : public Mutant<R> {
 public:
     static constexpr Accuracy accuracy = Accuracy::unbiased;
-    [[nodiscard]] static std::string name() {
-        return "StochasticRounding<" + reducer_name<R>() + ">";
-    }
     void reserve(const ReducePlan& plan) {
         this->inner_.reserve(plan);
         seed_ = plan.seed;
     }
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+
+protected:
+    /// Each finite element x becomes f(x, a draw from 0 to 1).
+    void change(int rank, const Bucket& bucket, auto f) const {
         const Rng rng = Rng(seed_, "stochastic rounding")
                             .at(bucket.gradient)
-                            .at(static_cast<std::uint64_t>(link.rank()));
+                            .at(static_cast<std::uint64_t>(rank));
         const auto offset = static_cast<std::uint64_t>(bucket.offset);
-        for (std::size_t i = 0; i < bucket.size(); ++i) {
-            if (!std::isfinite(bucket[i])) continue;
-            const float low = coarse(bucket[i]);
-            const float high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(low) + 0x200000u);
-            const float share = (bucket[i] - low) / (high - low);
-            bucket[i] = !Biased && rng.uniform(offset + i) < share ? high : low;
-        }
-        return this->inner_.all_reduce(link, bucket);
+        for (std::size_t i = 0; i < bucket.size(); ++i)
+            if (std::isfinite(bucket[i])) bucket[i] = f(bucket[i], rng.uniform(offset + i));
     }
 
 private:
     std::uint64_t seed_ = 0;
 };
 
-/// Sends one element in 100, by chance, times 100, and 0 in place of the others: unbiased.
-template <Reducer R>
-class RandomHundredth : public Mutant<R> {
-public:
-    static constexpr Accuracy accuracy = Accuracy::unbiased;
-    [[nodiscard]] static std::string name() { return "RandomHundredth<" + reducer_name<R>() + ">"; }
-    void reserve(const ReducePlan& plan) {
-        this->inner_.reserve(plan);
-        seed_ = plan.seed;
+/// Unbiased rounding to 3 bits of significand around R: away from 0 with the probability of the
+/// part cut. Biased = true is a seeded bug: always towards 0.
+template <Reducer R, bool Biased = false>
+struct StochasticRounding : Drawing<R> {
+    [[nodiscard]] static std::string name() {
+        return "StochasticRounding<" + reducer_name<R>() + ">";
     }
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
-        const Rng rng = Rng(seed_, "random hundredth")
-                            .at(bucket.gradient)
-                            .at(static_cast<std::uint64_t>(link.rank()));
-        const auto offset = static_cast<std::uint64_t>(bucket.offset);
-        for (std::size_t i = 0; i < bucket.size(); ++i)
-            if (std::isfinite(bucket[i]))
-                bucket[i] *= rng.bits(offset + i)[0] % 100 == 0 ? 100.0f : 0.0f;
+        this->change(link.rank(), bucket, [](float x, float draw) {
+            const float low = coarse(x);
+            const float high = std::bit_cast<float>(std::bit_cast<std::uint32_t>(low) + 0x200000u);
+            return !Biased && draw < (x - low) / (high - low) ? high : low;
+        });
         return this->inner_.all_reduce(link, bucket);
     }
+};
 
-private:
-    std::uint64_t seed_ = 0;
+/// Sends one element in 128, by chance, times 128, and 0 in place of the others: unbiased.
+template <Reducer R>
+struct RandomSparse : Drawing<R> {
+    [[nodiscard]] static std::string name() { return "RandomSparse<" + reducer_name<R>() + ">"; }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        this->change(link.rank(), bucket,
+                     [](float x, float draw) { return draw < 1.0f / 128 ? 128 * x : 0; });
+        return this->inner_.all_reduce(link, bucket);
+    }
 };
 
 /// Seeded bug: gives 0 from element `From` of a bucket on.

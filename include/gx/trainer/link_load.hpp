@@ -24,8 +24,8 @@ struct LinkStretch {
                                        Nanoseconds end);
 
 /// Load against time of the first link that has a name, on a timeline's scale: `left` to `width`
-/// pixels are `begin` to `end`. Its mean is of the time from `mean_begin` to `mean_end`, which are
-/// whole steps. Empty if no link has one.
+/// pixels are `begin` to `end`. Its mean is of the time from `mean_begin` to `mean_end`: whole
+/// steps, unless that is all that is shown. Empty if no link has a name.
 [[nodiscard]] GX_DECL std::string link_strip(const LinkRates& rates, Nanoseconds begin,
                                              Nanoseconds end, Nanoseconds mean_begin,
                                              Nanoseconds mean_end, double left, double width);
