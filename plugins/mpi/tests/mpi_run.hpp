@@ -101,6 +101,30 @@ protected:
                 << "rank " << r << " of " << ranks << "\n"
                 << end.output;
     }
+    /// All ranks end with an error that holds these.
+    template <class... Parts>
+    void expect_error(int ranks, const std::string& arguments, const Parts&... parts) const {
+        const JobEnd end = run(ranks, arguments);
+        EXPECT_NE(end.status, 0) << end.output;
+        EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+        for (int r = 0; r < ranks; ++r)
+            EXPECT_TRUE(testing_support::holds(end.said[static_cast<std::size_t>(r)], parts...))
+                << "rank " << r << "\n"
+                << end.output;
+    }
+    /// One of these ranks says it; each other one too, unless the launcher, which ends all when one
+    /// has failed, was there before it.
+    template <class... Parts>
+    static void expect_first(const JobEnd& end, const std::vector<std::string>& said,
+                             const Parts&... parts) {
+        bool any = false;
+        for (const std::string& text : said) {
+            if (text.empty()) continue;
+            any = true;
+            EXPECT_TRUE(testing_support::holds(text, parts...)) << text << "\n" << end.output;
+        }
+        EXPECT_TRUE(any) << end.output;
+    }
 };
 inline const auto both_mpis = ::testing::Values(open_mpi, mpich);
 inline std::string name_of_mpi(const ::testing::TestParamInfo<Mpi>& info) {
