@@ -8,6 +8,7 @@
 #include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/sim/network/network.hpp>          // FlowNetwork
 #include <gx/sim/topology/topology.hpp>        // Topology
+#include <support/files.hpp>                   // error_of, holds
 
 static_assert(gx::explain_world<gx::sim::Cluster<>>() &&
               gx::explain_shrinking_world<gx::sim::Cluster<>>());
@@ -18,6 +19,8 @@ using gx::Delivery;
 using gx::Nanoseconds;
 using namespace gx::literals;
 using World = gx::sim::Cluster<>;
+using testing_support::error_of;
+using testing_support::holds;
 
 // ---- What the type promises ---------------------------------------------------------
 static_assert(gx::World<World>);
@@ -108,6 +111,30 @@ TEST(Cluster, MessagesOfOneLaneKeepTheirOrder) {
             EXPECT_EQ(y, second);
         }
     });
+}
+
+TEST(Cluster, ChargesBelowZeroAndBeyondTheEndOfTimeAreRefused) {
+    constexpr Nanoseconds end = Nanoseconds::max() / 2;
+    World world(plain(2));
+    world.run([&](auto& rank) {
+        rank.charge(end - 1'000_us - rank.now(), "nearly all of it");
+        rank.charge(Nanoseconds(0), "nothing");
+        EXPECT_EQ(rank.now(), end - 1'000_us);
+    });
+    const auto error_of_charge = [&](Nanoseconds duration) {
+        return error_of([&] {
+            World(plain(2)).run([&](auto& rank) {
+                if (rank.rank() != 1) return;
+                rank.charge(1'500_us, "work");
+                rank.charge(duration, "input");
+            });
+        });
+    };
+    EXPECT_EQ(error_of_charge(Nanoseconds(-1)),
+              "gx: rank 1 charges 'input' with -1 ns at 1.5 ms: expected 0 or more, and virtual "
+              "time ends after 146 years");
+    for (const Nanoseconds long_one : {end, Nanoseconds::max()})
+        EXPECT_TRUE(holds(error_of_charge(long_one), "rank 1 charges 'input' with ", "146 years"));
 }
 
 TEST(Cluster, AStreamWorksBesideItsRank) {

@@ -106,6 +106,7 @@ public:
     [[nodiscard]] TraceSink* trace() const { return options_.trace; }
 
     /// Spends virtual time on an activity that is not simulated in detail.
+    /// Errors: gx::Error for a duration below 0, or one that ends beyond 146 years.
     void charge(Nanoseconds duration, const Label& name, Activity activity = Activity::other);
     /// Errors: gx::Error when a step over `batch` images does not fit in the GPU.
     void expect_fits(const Graph& graph, int batch, UpdateCost update = {});

@@ -97,6 +97,11 @@ GX_DECL void RankBase::wire_scale(WireScale s) {
 
 GX_DECL void RankBase::charge(Nanoseconds duration, const Label& name, Activity activity) {
     const Nanoseconds begin = now();
+    if (duration < Nanoseconds{0} || duration > Nanoseconds::max() / 2 - begin)
+        throw Error("gx: rank " + std::to_string(rank_) + " charges '" + std::string(name.view()) +
+                    "' with " + std::to_string(duration.count()) + " ns at " +
+                    duration_text(begin) +
+                    ": expected 0 or more, and virtual time ends after 146 years");
     FaultInterface* faults = run_.faults.get();
     if (faults) duration = faults->end_of(rank_, duration, activity == Activity::compute) - begin;
     run_.engine.note(EventKind::charge, rank_, static_cast<std::uint64_t>(activity),
