@@ -27,10 +27,10 @@
 #include <CLI/CLI.hpp>   // App
 #include <fmt/format.h>  // sentences
 
-#include <gx/io/atomic_file.hpp>  // AtomicFile, same_output
-#include <gx/core/error.hpp>      // Error, LostRank
-#include <gx/io/nearest.hpp>      // suggested_name
-#include <gx/io/read_file.hpp>    // read_file
+#include <gx/core/error.hpp>     // Error, LostRank
+#include <gx/io/nearest.hpp>     // suggested_name
+#include "files_of_options.hpp"  // expect_outputs, read_input
+#include "printable.hpp"         // printable
 
 namespace gx {
 
@@ -73,80 +73,7 @@ template <class T>
     return detail::command_line::range(least, most, fmt::format("from {} to {}", least, most));
 }
 
-// ---- Files ----------------------------------------------------------------------------------
-
-/// A file named on the command line, and the option that names it, as "--json".
-struct FileOption {
-    const char* option;
-    std::filesystem::path file;  ///< empty: the option was not given
-};
-
-/// Make the folder of an output, and those above it.
-/// Errors: gx::Error naming the option, the folder, and why there can be none.
-inline void make_output_folder(const char* option, const std::filesystem::path& folder) {
-    std::error_code why, hidden;
-    std::filesystem::create_directories(folder, why);
-    if (!std::filesystem::is_directory(folder, hidden))
-        throw Error(
-            fmt::format("{}: folder '{}' cannot be made: {}. Give one where files can be "
-                        "written.",
-                        option, folder.string(), (why ? why : hidden).message()));
-}
-
-/// Check before the work that all outputs can be written, and that none overwrites another or an
-/// input; nothing is left behind. '-', which other programs take for standard output, is refused.
-/// Errors: gx::Error naming the options and the file.
-inline void expect_outputs(std::initializer_list<FileOption> outputs,
-                           std::initializer_list<FileOption> inputs = {}) {
-    const auto expect_different = [](const FileOption& a, const FileOption& b, const char* why) {
-        if (a.file.empty() || b.file.empty() || !same_output(a.file, b.file)) return;
-        throw Error(fmt::format("{} and {} both name file '{}': {}. Give each a file of its own.",
-                                a.option, b.option, b.file.string(), why));
-    };
-    for (auto out = outputs.begin(); out != outputs.end(); ++out) {
-        if (out->file == "-")
-            throw Error(fmt::format(
-                "{}: '-' is not standard output here: name a file, or /dev/stdout", out->option));
-        try {
-            if (!out->file.empty()) const detail::AtomicFile probe(out->file);
-        } catch (const Error& e) {
-            throw Error(fmt::format("{}: {}", out->option, e.what()));
-        }
-        for (const FileOption& in : inputs)
-            expect_different(in, *out, "the input would be overwritten");
-        for (auto other = outputs.begin(); other != out; ++other)
-            expect_different(*other, *out, "one output would overwrite the other");
-    }
-}
-
-/// Read a text file.
-/// Errors: gx::Error naming the option and the file, if it is a folder, cannot be read or holds
-///         more than `most` bytes, as /dev/zero does.
-[[nodiscard]] inline std::string read_input(const char* option, const std::filesystem::path& file,
-                                            std::size_t most = 256 << 20) {
-    try {
-        return read_file(file, most);
-    } catch (const Error& e) {
-        throw Error(fmt::format("{}: {}", option, e.what()));
-    }
-}
-
 // ---- Parsing --------------------------------------------------------------------------------
-
-/// Write control characters as \xNN, apart from those in `kept`, so that no terminal acts on them.
-/// Escaped: bytes below 0x20 and 0x7f, and U+0080 to U+009F in UTF-8.
-[[nodiscard]] inline std::string printable(std::string_view text, std::string_view kept = "") {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
-        if (byte == 0xc2 && 0x80 <= next && next < 0xa0) out += fmt::format("\\x{:02x}", next), ++i;
-        else if ((byte < 0x20 || byte == 0x7f) && kept.find(text[i]) == kept.npos)
-            out += fmt::format("\\x{:02x}", byte);
-        else out += text[i];
-    }
-    return out;
-}
 
 /// The words of a command line, those with other characters than letters, digits and "-+=.,_/:@%"
 /// in quotes, as a shell reads them.

@@ -1,0 +1,12 @@
+// A plan as JSON: its job, what it rests on, and all candidates.
+#pragma once
+
+#include <nlohmann/json.hpp>  // ordered_json
+
+#include <tools/plan/planned.hpp>  // Planned
+
+namespace gx::tools::plan {
+
+[[nodiscard]] nlohmann::ordered_json json_of(const Planned& planned, const Options& o);
+
+}  // namespace gx::tools::plan
