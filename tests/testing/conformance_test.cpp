@@ -16,6 +16,7 @@ using gx::testing::OnThreads;
 using Feedback = gx::testing::ErrorFeedback<gx::Ring<>>;
 using Stochastic = gx::testing::StochasticRounding<gx::Ring<>>;
 using Sparse = gx::testing::RandomSparse<gx::Ring<>>;
+using SparseBlocks = gx::testing::RandomSparse<gx::Ring<>, 256>;
 static_assert(gx::Reducer<Feedback> && gx::Reducer<Stochastic>);
 static_assert(gx::accuracy<gx::Ring<>>() == gx::Accuracy::rounded);
 static_assert(gx::accuracy<Feedback>() == gx::Accuracy::error_feedback);
@@ -45,6 +46,7 @@ TEST(Unbiased, HoldsWhateverTheSeed) {
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         ConformanceReport report;
         gx::testing::check_unbiased<Sparse>(OnThreads{}, seed, report);
+        gx::testing::check_unbiased<SparseBlocks>(OnThreads{}, seed, report);
         gx::testing::check_unbiased<Stochastic>(OnThreads{}, seed, report);
         EXPECT_EQ(report.text(), "") << seed;
     }

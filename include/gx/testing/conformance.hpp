@@ -174,9 +174,10 @@ void check_loss_scale(const Worlds& on, std::uint64_t seed, ConformanceReport& r
 }
 
 /// The telescoping law of error feedback: the applied gradients plus the mean of the ranks'
-/// residuals equal the sum of the mean gradients, after each of 450 steps at 2 ranks and of 60 at 3
-/// and 7, of 24 elements in buckets of 10, and after each of a few of 65 to 65,600 elements, whole
-/// and in buckets, within a bound derived from the roundings of each step.
+/// residuals equal the sum of the mean gradients, after each of 450 steps at 2 ranks, of 60 at 3
+/// and 7, and of 20 at 1 to 8, of 24 elements whole and in buckets of 10, and after each of a few
+/// of 65 to 65,600 elements, at 2 and 3 ranks, within a bound derived from the roundings of each
+/// step.
 /// Check "telescoping".
 /// Accuracy: error_feedback.
 template <Reducer R, class Worlds>
@@ -187,16 +188,24 @@ void check_telescoping(const Worlds& on, std::uint64_t seed, ConformanceReport& 
 /// What error feedback keeps it applies later: of 200 equal steps, in which ranks have gradients of
 /// 1, 4, 9 ... times the first one's, or of the last one's, the average that was applied is no
 /// further from their mean than half of its length. The telescoping law holds for a reducer that
-/// keeps all, or all but one rank's. Check "progress".
+/// keeps all, or all but one rank's. The same holds for each eight elements that are drawn from the
+/// eighths of 4,097 elements, in buckets of 1,000, and of 65,600: within 40 steps in which they
+/// alone are not 0, or in which no element is, or else 2,000 of the first kind, in which one that
+/// sends a random 200th of its elements has sent each. Check "progress".
 /// Accuracy: error_feedback.
 template <Reducer R, class Worlds>
 void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_progress(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean;
-/// and that of each 64 of 65 to 65,600 elements over 20, or over 200 where it does not.
-/// Check "bias". Accuracy: unbiased.
+/// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean,
+/// of 16 elements at 2 ranks. That over 20, else over 200, else, of no more than 4,097 elements,
+/// over 2,000 is no further from it than chance takes one value in 10^11, by Bernstein's
+/// inequality: of each of 65 to 65,600 elements, and of each 64 of them projected on their mean.
+/// Their variance is taken to be at least that of all of them. Check "bias". Accuracy: unbiased.
+///
+///     ranks    1 to 8 at 65 elements, whole or in four buckets; 2 at 4,097 and 65,600, whole; 3 at
+///              4,097 in five buckets
 template <Reducer R, class Worlds>
 void check_unbiased(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_unbiased(under_test<R, false>(), any_world(on), seed, report);

@@ -6,6 +6,7 @@
 #include <cstddef>  // size_t
 #include <cstdint>  // int64_t
 #include <string>   // name
+#include <utility>  // swap
 
 #include <gx/core/rng.hpp>                      // Rng
 #include <gx/reducer/accuracy.hpp>              // Accuracy
@@ -113,6 +114,32 @@ struct KeepAll : ErrorFeedback<R> {
     }
 };
 
+/// Seeded bug: keeps what is behind element `From` of a bucket. The telescoping law holds.
+template <Reducer R, std::size_t From>
+struct KeepBehind : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const auto [before, after] = this->residual_.of(bucket);
+        this->cut(bucket);
+        for (std::size_t i = From; i < bucket.size(); ++i) {
+            if (!std::isfinite(bucket[i])) continue;
+            after[i] += bucket[i] / bucket.loss_scale;
+            bucket[i] = 0;
+        }
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: keeps no residual at 5 and 8 ranks.
+template <Reducer R>
+struct ForgetAtSomeRanks : ErrorFeedback<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = ErrorFeedback<R>::all_reduce(link, bucket);
+        if (link.ranks() != 5 && link.ranks() != 8) return report;
+        for (float& x : this->residual_.of(bucket).after) x = 0;
+        return report;
+    }
+};
+
 /// Seeded bug: keeps all that the first rank has. The telescoping law holds.
 template <Reducer R>
 struct KeepFirstRank : KeepAll<R> {
@@ -153,14 +180,15 @@ public:
     }
 
 protected:
-    /// Each finite element x becomes f(x, a draw from 0 to 1).
-    void change(int rank, const Bucket& bucket, auto f) const {
+    /// Each finite element x becomes f(x, a draw from 0 to 1), one for each `block` of elements.
+    void change(int rank, const Bucket& bucket, auto f, std::uint64_t block = 1) const {
         const Rng rng = Rng(seed_, "stochastic rounding")
                             .at(bucket.gradient)
                             .at(static_cast<std::uint64_t>(rank));
         const auto offset = static_cast<std::uint64_t>(bucket.offset);
         for (std::size_t i = 0; i < bucket.size(); ++i)
-            if (std::isfinite(bucket[i])) bucket[i] = f(bucket[i], rng.uniform(offset + i));
+            if (std::isfinite(bucket[i]))
+                bucket[i] = f(bucket[i], rng.uniform((offset + i) / block));
     }
 
 private:
@@ -184,25 +212,53 @@ struct StochasticRounding : Drawing<R> {
     }
 };
 
-/// Sends one element in 128, by chance, times 128, and 0 in place of the others: unbiased.
-template <Reducer R>
+/// Sends one block of elements in 128, by chance, times 128, and 0 in place of the others: unbiased.
+template <Reducer R, std::uint64_t block = 1>
 struct RandomSparse : Drawing<R> {
-    [[nodiscard]] static std::string name() { return "RandomSparse<" + reducer_name<R>() + ">"; }
+    [[nodiscard]] static std::string name() {
+        return "RandomSparse<" + reducer_name<R>() + ", " + std::to_string(block) + ">";
+    }
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
-        this->change(link.rank(), bucket,
-                     [](float x, float draw) { return draw < 1.0f / 128 ? 128 * x : 0; });
+        this->change(
+            link.rank(), bucket,
+            [](float x, float draw) { return draw < 1.0f / 128 ? 128 * x : 0; }, block);
         return this->inner_.all_reduce(link, bucket);
     }
 };
 
-/// Seeded bug: gives 0 from element `From` of a bucket on.
-template <Reducer R, std::size_t From>
-struct ZeroBehind : StochasticRounding<R, false> {
+/// Seeded bugs: what unbiased rounding gives is changed by change(bucket, ranks), on all ranks.
+template <Reducer R, auto change>
+struct ChangedRounding : StochasticRounding<R, false> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         const ReduceReport report = StochasticRounding<R, false>::all_reduce(link, bucket);
-        for (std::size_t i = From; i < bucket.size(); ++i) bucket[i] = 0;
+        change(bucket, link.ranks());
         return report;
     }
+};
+template <std::size_t from>
+inline constexpr auto zero_behind = [](const Bucket& bucket, int) {
+    for (std::size_t i = from; i < bucket.size(); ++i) bucket[i] = 0;
+};
+/// 3 % less: of 64 elements together, no single one shows it.
+template <std::size_t from>
+inline constexpr auto shrink_behind = [](const Bucket& bucket, int) {
+    for (std::size_t i = from; i < bucket.size(); ++i) bucket[i] *= 0.97f;
+};
+inline constexpr auto halve_the_sum = [](const Bucket& bucket, int ranks) {
+    for (float& x : bucket) x *= static_cast<float>(ranks) / 2;
+};
+inline constexpr auto zero_at_five_ranks = [](const Bucket& bucket, int ranks) {
+    for (float& x : bucket) x = ranks == 5 ? 0 : x;
+};
+inline constexpr auto zero_later_buckets = [](const Bucket& bucket, int) {
+    for (float& x : bucket) x = bucket.offset > 0 ? 0 : x;
+};
+inline constexpr auto zero_some = [](const Bucket& bucket, int) {
+    for (std::size_t i = 80; i < bucket.size(); i += 17) bucket[i] = 0;
+};
+/// Each result goes to another parameter.
+inline constexpr auto swap_neighbours = [](const Bucket& bucket, int) {
+    for (std::size_t i = 64; i + 1 < bucket.size(); i += 3) std::swap(bucket[i], bucket[i + 1]);
 };
 
 }  // namespace gx::testing

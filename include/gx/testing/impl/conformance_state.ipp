@@ -1,10 +1,12 @@
 // Checks over many reductions: history, saved state, telescoping law, bias.
 #pragma once
 
-#include <algorithm>    // max, min
-#include <cmath>        // abs, frexp, isfinite, isnan, ldexp, sqrt
-#include <numeric>      // iota
-#include <string_view>  // plan
+#include <algorithm>         // find, max, min
+#include <cmath>             // abs, copysign, frexp, isfinite, isnan, ldexp, sqrt
+#include <initializer_list>  // cases
+#include <numeric>           // iota
+#include <string_view>       // plan
+#include <tuple>             // cases
 
 #include <gx/core/rng.hpp>  // Rng
 #include <gx/testing/conformance.hpp>
@@ -221,6 +223,12 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
     for (const auto& [p, elements, steps, bucket] : {Run{{1, 2}, 24, 450, 10},
                                                      {{1, 3}, 24, 60, 10},
                                                      {{7, 1}, 24, 60, 10},
+                                                     {{1, 1}, 24, 20, 10},
+                                                     {{1, 4}, 24, 20, 10},
+                                                     {{2, 2}, 24, 20, 0},
+                                                     {{1, 5}, 24, 20, 10},
+                                                     {{2, 3}, 24, 20, 0},
+                                                     {{2, 4}, 24, 20, 10},
                                                      {{1, 2}, 65, 4, 0},
                                                      {{1, 3}, 1'000, 4, 0},
                                                      {{1, 2}, 4'097, 3, 1'000},
@@ -275,104 +283,280 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
     }
 }
 
-GX_DECL void check_progress(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
-                            ConformanceReport& report) {
-    const std::pair<Placement, bool> cases[]{{{1, 2}, false}, {{1, 2}, true},  {{1, 3}, false},
-                                             {{1, 3}, true},  {{7, 1}, false}, {{7, 1}, true}};
-    for (const auto& [p, falls] : cases) {
-        constexpr std::size_t elements = 24, steps = 200;
-        Rng rng(seed, "gx::testing::check_progress");
-        Rows rows(static_cast<std::size_t>(p.ranks()), std::vector<float>(elements));
-        for (std::size_t i = 0; i < elements; ++i) {
+namespace detail {
+
+/// Elements of a bucket.
+struct Window {
+    std::size_t begin = 0, end = 0;
+    friend bool operator==(const Window&, const Window&) = default;
+};
+/// Eight of a bucket, one in each eighth of it, drawn by the seed; the last is its end.
+inline std::vector<Window> drawn_windows(std::uint64_t seed, std::size_t elements) {
+    constexpr std::size_t count = 8, width = 8;
+    const Rng rng(seed, "gx::testing::drawn_windows");
+    const std::size_t each = elements / count;
+    std::vector<Window> windows;
+    for (std::size_t w = 0; w < count; ++w) {
+        const std::size_t drawn = rng.bits(w)[0] % (each - width);
+        const std::size_t begin = w + 1 < count ? w * each + drawn : elements - width;
+        windows.push_back({begin, begin + width});
+    }
+    return windows;
+}
+
+/// Gradients that stay the same, where ranks have 1, 4, 9 ... times the first one's, or the last
+/// one's; `at`: 0 elsewhere, or everywhere where it is empty.
+inline Rows lasting_rows(std::uint64_t seed, int ranks, std::size_t elements, bool falls,
+                         const std::vector<Window>& at = {}) {
+    const Rng rng(seed, "gx::testing::check_progress");
+    Rows rows(static_cast<std::size_t>(ranks), std::vector<float>(elements));
+    for (const Window& w : at.empty() ? std::vector<Window>{{0, elements}} : at)
+        for (std::size_t i = w.begin; i < w.end; ++i) {
             const float least = (i % 3 == 0 ? -1.0f : 1.0f) * (1 + rng.uniform(i));
             for (std::size_t rank = 0; rank < rows.size(); ++rank) {
                 const std::size_t root = falls ? rows.size() - rank : rank + 1;
                 rows[rank][i] = least * static_cast<float>(root * root);
             }
         }
-        const auto out = detail::reduce(r, world, p, std::vector<Rows>(steps, rows), report,
-                                        {.bucket_elements = 10});
-        detail::check_outcome(r, out, p, report);
-        const std::vector<double> mean = column_means(rows);
-        double off = 0, length = 0;
-        for (std::size_t i = 0; i < elements; ++i) {
-            double applied = 0;
-            for (std::size_t t = 0; t < steps; ++t)
-                applied += static_cast<double>(out.rows[t][0][i]) / steps;
-            off += (applied - mean[i]) * (applied - mean[i]);
-            length += mean[i] * mean[i];
+    return rows;
+}
+
+/// A case of progress(): a bucket's windows, alone in it or beside what is everywhere.
+struct ProgressCase {
+    Placement placement;
+    std::size_t elements, bucket_elements;
+    std::vector<Window> windows{};
+    bool alone = false, falls = false;
+};
+/// How far the average of `steps` reductions is off the mean in a window, and the mean's length.
+struct Kept {
+    Window window{};
+    std::size_t steps = 0;
+    double off = 0, length = 0;
+};
+/// The windows in which it is off by more than half of its length, however often it was looked at,
+/// after each `at_once` steps and `most` in all.
+inline std::vector<Kept> kept_windows(const ReducerUnderTest& r, const AnyWorld& world,
+                                      std::uint64_t seed, const ProgressCase& c,
+                                      std::size_t at_once, std::size_t most,
+                                      ConformanceReport& report) {
+    const Rows rows = lasting_rows(seed, c.placement.ranks(), c.elements, c.falls,
+                                   c.alone ? c.windows : std::vector<Window>{});
+    const std::vector<double> mean = column_means(rows);
+    std::vector<double> applied(c.elements);
+    std::vector<std::vector<float>> states;
+    std::vector<Kept> kept;
+    for (std::size_t steps = 0; steps < most;) {
+        std::vector<std::uint64_t> numbers(at_once);
+        std::iota(numbers.begin(), numbers.end(), steps);
+        auto out =
+            reduce(r, world, c.placement, std::vector<Rows>(at_once, rows), report,
+                   {.states = states, .bucket_elements = c.bucket_elements, .gradients = numbers});
+        check_outcome(r, out, c.placement, report);
+        if (out.failed || !out.state_fits) return {};  // which is in the report
+        states = std::move(out.states);
+        steps += at_once;
+        report.values += static_cast<std::int64_t>(at_once * c.elements);
+        kept.clear();
+        for (const Window& w : c.windows) {
+            double off = 0, length = 0;
+            for (std::size_t i = w.begin; i < w.end; ++i) {
+                for (const Rows& job : out.rows) applied[i] += static_cast<double>(job[0][i]);
+                const double error = applied[i] / static_cast<double>(steps) - mean[i];
+                off += error * error;
+                length += mean[i] * mean[i];
+            }
+            if (!(std::sqrt(off) <= 0.5 * std::sqrt(length)))
+                kept.push_back({w, steps, std::sqrt(off), std::sqrt(length)});
         }
-        report.values += static_cast<std::int64_t>(steps * elements);
-        if (std::sqrt(off) <= 0.5 * std::sqrt(length)) continue;
-        report.add("progress",
-                   detail::text(p) + ": of gradients that stay the same, the average of " +
-                       std::to_string(steps) + " reductions is off by " +
-                       detail::number(std::sqrt(off)) + " where their mean has a length of " +
-                       detail::number(std::sqrt(length)) +
-                       ": what is kept is not applied later, or not of all ranks. Fix: send more "
-                       "of gradient + residual, of each rank.");
+        if (kept.empty()) return {};
     }
+    return kept;
+}
+
+inline void add_kept(const ProgressCase& c, const Kept& k, ConformanceReport& report) {
+    const bool whole = k.window == Window{0, c.elements};
+    report.add(
+        "progress",
+        text(c.placement) +
+            (whole ? std::string()
+                   : ", elements " + std::to_string(k.window.begin) + " to " +
+                         std::to_string(k.window.end - 1) + " of " + std::to_string(c.elements)) +
+            ": of gradients that stay the same, the average of " + std::to_string(k.steps) +
+            " reductions is off by " + number(k.off) + " where their mean has a length of " +
+            number(k.length) +
+            ": what is kept is not applied later, or not of all ranks. Fix: send more "
+            "of gradient + residual, of each rank.");
+}
+
+/// Windows of long buckets. What sends the largest values sends those of windows that are alone;
+/// what cuts all values alike has its way with those that are not; and what sends values by chance
+/// has sent each of them often after 2,000 steps, if it sends one in 200.
+inline void check_long_progress(const ReducerUnderTest& r, const AnyWorld& world,
+                                std::uint64_t seed, ProgressCase c, ConformanceReport& report) {
+    c.windows = drawn_windows(seed, c.elements);
+    for (const auto& [alone, steps] : {std::pair{true, 40}, {false, 40}, {true, 2'000}}) {
+        c.alone = alone;
+        const auto kept = kept_windows(r, world, seed, c, 40, std::size_t(steps), report);
+        std::erase_if(c.windows, [&](const Window& w) {
+            return std::ranges::find(kept, w, &Kept::window) == kept.end();
+        });
+        if (c.windows.empty()) return;
+        if (steps > 40) add_kept(c, kept.front(), report);
+    }
+}
+
+}  // namespace detail
+
+GX_DECL void check_progress(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                            ConformanceReport& report) {
+    constexpr std::size_t elements = 24, steps = 200;
+    const auto before = report.found;
+    for (const Placement p : {Placement{1, 2}, {1, 3}, {7, 1}})
+        for (const bool falls : {false, true}) {
+            const detail::ProgressCase c{.placement = p,
+                                         .elements = elements,
+                                         .bucket_elements = 10,
+                                         .windows = {{0, elements}},
+                                         .falls = falls};
+            for (const auto& kept : detail::kept_windows(r, world, seed, c, steps, steps, report))
+                detail::add_kept(c, kept, report);
+        }
+    if (report.found > before) return;  // long buckets say no more
+    for (const auto& [p, length, bucket] :
+         {std::tuple{Placement{1, 2}, 4'097, 1'000}, {Placement{1, 3}, 65'600, 0}})
+        detail::check_long_progress(r, world, seed,
+                                    {.placement = p,
+                                     .elements = std::size_t(length),
+                                     .bucket_elements = std::size_t(bucket)},
+                                    report);
 }
 
 namespace detail {
 
-/// A window of a bucket whose average is off.
-struct BiasedWindow {
-    std::size_t begin = 0, end = 0;
-    double average = 0, error = 0;
+/// What calls have shown of a value whose mean is known.
+struct Draws {
+    double average = 0, variance = 0;
+    double farthest = 0;  ///< of a call from the average
 };
-/// Of long buckets: each 64 elements, of magnitudes from 1 to 2, as one. What a reducer gives is
-/// projected on their mean; the windows where the average of the projections is not within 6
-/// standard errors and a tenth of 1: rounding up may be rare.
-inline std::vector<BiasedWindow> biased_windows(const ReducerUnderTest& r, const AnyWorld& world,
-                                                std::uint64_t seed, std::size_t elements,
-                                                std::size_t calls, ConformanceReport& report) {
-    constexpr std::size_t window = 64;
-    const Placement p{1, 2};
-    const Rng rng(seed, "gx::testing::biased_windows");
-    Rows rows(static_cast<std::size_t>(p.ranks()), std::vector<float>(elements));
-    for (std::size_t i = 0; i < elements; ++i)
-        for (std::size_t rank = 0; rank < rows.size(); ++rank)
-            rows[rank][i] = (i % 3 == 0 ? -1.0f : 1.0f) * (1 + rng.uniform(i * rows.size() + rank));
-    const auto out = reduce(r, world, p, std::vector<Rows>(calls, rows), report);
-    check_outcome(r, out, p, report);
-    const auto mean = column_means(rows);
-    std::vector<BiasedWindow> biased;
-    for (std::size_t begin = 0, end = 0; begin < elements; begin = end) {
-        end = elements - begin < 2 * window ? elements : begin + window;
-        double length = 0, sum = 0, squares = 0;
-        for (std::size_t i = begin; i < end; ++i) length += mean[i] * mean[i];
-        for (std::size_t t = 0; t < calls; ++t) {
-            double given = 0;
-            for (std::size_t i = begin; i < end; ++i)
-                given += static_cast<double>(out.rows[t][0][i]) * mean[i];
-            sum += given / length;
-            squares += given * given / (length * length);
-        }
-        report.values += static_cast<std::int64_t>(calls * (end - begin));
-        const auto n = static_cast<double>(calls);
-        const double average = sum / n;
-        const double error = std::sqrt(std::max(0.0, squares / n - average * average) / (n - 1));
-        if (!(std::abs(average - 1) <= 6 * error + 0.1))
-            biased.push_back({begin, end, average, error});
+template <class Value>
+Draws draws_of(std::size_t calls, Value value) {
+    Draws d;
+    for (std::size_t t = 0; t < calls; ++t) d.average += value(t) / static_cast<double>(calls);
+    for (std::size_t t = 0; t < calls; ++t) {
+        const double off = std::abs(value(t) - d.average);
+        d.variance += off * off / (static_cast<double>(calls) - 1);
+        d.farthest = std::max(d.farthest, off);
     }
-    return biased;
+    return d;
+}
+/// What the average of so many calls is off by chance at most, but for one value in 10^11:
+/// Bernstein's inequality, 2 exp(-calls t^2 / (2 (variance + farthest t / 3))) = 10^-11.
+/// Source: Boucheron, Lugosi and Massart 2013, Concentration Inequalities, corollary 2.11.
+inline double chance(const Draws& d, std::size_t calls) {
+    constexpr double log = 26;
+    const double n = static_cast<double>(calls), far = d.farthest * log / 3;
+    return (far + std::sqrt(far * far + 2 * n * d.variance * log)) / n;
 }
 
-/// What 20 calls show is asked of 200: one that sends a random thousandth sends nothing of some
-/// windows in 20.
-inline void check_windows(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
-                          std::size_t elements, ConformanceReport& report) {
-    if (biased_windows(r, world, seed, elements, 20, report).empty()) return;
-    constexpr std::size_t calls = 200;
-    for (const BiasedWindow& w : biased_windows(r, world, seed + 1, elements, calls, report)) {
-        report.add("bias", "elements " + std::to_string(w.begin) + " to " +
-                               std::to_string(w.end - 1) + " of " + std::to_string(elements) +
-                               ": the average of " + std::to_string(calls) + " reductions is " +
-                               number(w.average) + " times their mean, and 6 standard errors are " +
-                               number(6 * w.error));
-        return;
+/// A case of biased(): lengths in which each element has a magnitude from 1 to 2.
+struct BiasCase {
+    Placement placement;
+    std::size_t elements, bucket_elements;
+};
+/// Elements of a bucket whose average is off: one of them, or 64 as one, projected on their mean.
+struct Biased {
+    Window window{};
+    double average = 0, expected = 0, chance = 0;
+};
+/// Values are drawn alike: each one's variance is at least that of all together, since one that is
+/// seldom sent may not have been seen.
+inline std::vector<Biased> biased(const ReducerUnderTest& r, const AnyWorld& world,
+                                  std::uint64_t seed, const BiasCase& c, std::size_t calls,
+                                  ConformanceReport& report) {
+    constexpr std::size_t width = 64;
+    const Rng rng(seed, "gx::testing::biased");
+    Rows rows(static_cast<std::size_t>(c.placement.ranks()), std::vector<float>(c.elements));
+    for (std::size_t i = 0; i < c.elements; ++i)
+        for (std::size_t rank = 0; rank < rows.size(); ++rank)
+            rows[rank][i] = (i % 3 == 0 ? -1.0f : 1.0f) * (1 + rng.uniform(i * rows.size() + rank));
+    const auto out = reduce(r, world, c.placement, std::vector<Rows>(calls, rows), report,
+                            {.bucket_elements = c.bucket_elements});
+    check_outcome(r, out, c.placement, report);
+    report.values += static_cast<std::int64_t>(calls * c.elements);
+    const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
+    const auto given = [&](std::size_t t, std::size_t i) {
+        return static_cast<double>(out.rows[t][0][i]);
+    };
+    std::vector<Biased> off;
+    const auto judge = [&](const std::vector<Window>& windows, auto value, auto expected,
+                           auto rounding) {
+        std::vector<Draws> all;
+        Draws pooled;
+        for (const Window& w : windows) {
+            all.push_back(draws_of(calls, [&](std::size_t t) { return value(t, w); }));
+            pooled.variance += all.back().variance / static_cast<double>(windows.size());
+            pooled.farthest = std::max(pooled.farthest, all.back().farthest);
+        }
+        for (std::size_t w = 0; w < windows.size(); ++w) {
+            const double average = all[w].average, mine = expected(windows[w]);
+            const double by_chance =
+                chance({0, std::max(pooled.variance, all[w].variance), pooled.farthest}, calls);
+            if (!(std::abs(average - mine) <= by_chance + rounding(windows[w])))
+                off.push_back({windows[w], average, mine, by_chance});
+        }
+    };
+    std::vector<Window> each, windows;
+    for (std::size_t i = 0; i < c.elements; ++i) each.push_back({i, i + 1});
+    for (std::size_t begin = 0, end = 0; begin < c.elements; begin = end) {
+        end = c.elements - begin < 2 * width ? c.elements : begin + width;
+        windows.push_back({begin, end});
     }
+    judge(
+        each, [&](std::size_t t, Window w) { return given(t, w.begin); },
+        [&](Window w) { return mean[w.begin]; }, [&](Window w) { return bound[w.begin]; });
+    const auto projected = [&](Window w, auto x) {
+        double sum = 0, length = 0;
+        for (std::size_t i = w.begin; i < w.end; ++i)
+            sum += x(i) * mean[i], length += mean[i] * mean[i];
+        return sum / length;
+    };
+    judge(
+        windows,
+        [&](std::size_t t, Window w) {
+            return projected(w, [&](std::size_t i) { return given(t, i); });
+        },
+        [](Window) { return 1.0; },
+        [&](Window w) {
+            return projected(w, [&](std::size_t i) { return std::copysign(bound[i], mean[i]); });
+        });
+    return off;
+}
+
+/// What 20 calls show is asked of 200, and of 2,000 where the bucket is not long: they may not have
+/// seen any element that is sent.
+inline bool check_bias(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                       const BiasCase& c, ConformanceReport& report) {
+    std::size_t calls = 0;
+    std::vector<Biased> off;
+    for (const std::size_t more : {20, 200, 2'000}) {
+        if (more * c.elements > 20'000'000) break;
+        calls = more;
+        off = biased(r, world, seed++, c, calls, report);
+        if (off.empty()) return true;
+    }
+    const Biased& b = off.front();
+    const std::size_t last = b.window.end - 1;
+    report.add(
+        "bias",
+        text(c.placement) + ", " +
+            (last == b.window.begin ? "element " + std::to_string(last)
+                                    : "elements " + std::to_string(b.window.begin) + " to " +
+                                          std::to_string(last) + ", projected on their mean,") +
+            " of " + std::to_string(c.elements) + ": the average of " + std::to_string(calls) +
+            " reductions is " + number(b.average) + " instead of " + number(b.expected) +
+            ", and chance takes it " + number(b.chance) + " away");
+    return false;
 }
 
 }  // namespace detail
@@ -400,8 +584,19 @@ GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, st
                                std::to_string(average) + ", and 6 standard errors are " +
                                std::to_string(6 * error));
     }
-    for (const std::size_t length : {65, 4'097, 65'600})
-        detail::check_windows(r, world, seed, length, report);
+    for (const detail::BiasCase& c : std::initializer_list<detail::BiasCase>{{{1, 1}, 65, 20},
+                                                                             {{1, 2}, 65, 0},
+                                                                             {{1, 3}, 65, 20},
+                                                                             {{1, 4}, 65, 0},
+                                                                             {{2, 2}, 65, 20},
+                                                                             {{1, 5}, 65, 0},
+                                                                             {{2, 3}, 65, 20},
+                                                                             {{7, 1}, 65, 0},
+                                                                             {{2, 4}, 65, 20},
+                                                                             {{1, 2}, 4'097, 0},
+                                                                             {{1, 3}, 4'097, 1'000},
+                                                                             {{1, 2}, 65'600, 0}})
+        if (!detail::check_bias(r, world, seed, c, report)) return;  // one is enough
 }
 
 }  // namespace gx::testing
