@@ -130,9 +130,14 @@ TEST(CheckpointWriter, AResumedRunDeletesThoseBeyondItsKeepBeforeItWrites) {
     Plain::Options o{.batch = 4, .epochs = 3, .output = folder.path, .evaluate = false};
     o.checkpoints = {.every_steps = 2};  // 5 steps an epoch
     (void)Plain(o).train(world, images());
-    std::filesystem::create_directories(folder / "epoch-0004.safetensors/x");  // in its place
+    struct InItsPlace final : gx::Observer {
+        explicit InItsPlace(std::filesystem::path p) : path(std::move(p)) {}
+        void step_done(const gx::StepDone&) override { std::filesystem::create_directories(path); }
+        std::filesystem::path path;
+    } obstacle(folder / "epoch-0004.safetensors/x");
     o.epochs = 4;
     o.resume = "latest";
+    o.observers = {&obstacle};
     o.checkpoints = {.keep = 2};
     EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
                       "epoch-0004.safetensors' is a folder"));
@@ -347,6 +352,10 @@ TEST(LatestCheckpoint, OneThatCannotBeReplacedIsToldOfAtTheStart) {
     const auto first = folder / "epoch-0001.safetensors";
     EXPECT_TRUE(holds(train(), "epoch-0002.safetensors' is a folder"));
     EXPECT_FALSE(std::filesystem::exists(first)) << "nothing was trained";
+    o.checkpoints.keep = 1;
+    EXPECT_TRUE(holds(train(), "epoch-0002.safetensors' is a folder"));
+    EXPECT_FALSE(std::filesystem::exists(first)) << "nothing was trained";
+    o.checkpoints.keep = 0;
     o.epochs = 1;
     EXPECT_EQ(train(), "no error") << "it is not in the way";
     o.epochs = 2;

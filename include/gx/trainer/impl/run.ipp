@@ -219,12 +219,11 @@ GX_COLD GX_DECL void expect_furthest(const Run& run, const Checkpoint& c,
 }
 
 /// Of epochs' checkpoints that are there, and that the run will replace: it would train until it
-/// can't. With `keep` they are deleted first.
+/// can't.
 /// Errors: gx::Error for one that can't be replaced, unless the run goes on then.
 GX_COLD GX_DECL void expect_replaceable(const Run& run) {
     const RunOptions& o = run.options;
     if (!o.writes || o.output.empty() || !o.checkpoints.stop_on_failure) return;
-    if (o.checkpoints.keep > 0) return;
     const int done = run.resume ? run.resume->epoch : 0;
     for (const auto& entry : checkpoint_files(o.output)) {
         const std::string name = entry.path().filename().string();
