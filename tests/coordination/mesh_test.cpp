@@ -545,6 +545,43 @@ TEST(Mesh, AProgramThatClosesAllDescriptorsIsTold) {
     EXPECT_EQ(status, 0);
 }
 
+/// Sockets that have their numbers by then are read, written and shut down by nobody else.
+TEST(Mesh, SocketsThatTakeTheNumbersOfDescriptorsStayAsTheyAre) {
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)::alarm(20);
+        bool told = false, same = true;
+        {
+            Meshes m(2);
+            for (const std::size_t rank : {1u, 0u}) (void)m.all[rank]->session->join();
+            std::vector<int> x(1);
+            Endpoint zero = m[0];
+            const Request r = zero.receive(1, 0, in(x));
+            for (int fd = 3; fd < 256; ++fd) ::close(fd);
+            std::vector<std::array<int, 2>> mine(20);
+            const std::string text(100, 'x');
+            for (auto& pair : mine) {
+                (void)::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data());
+                for (const int end : pair) (void)!::write(end, text.data(), text.size());
+            }
+            (void)m[1].send(0, 0, out(x));
+            told = !zero.wait(r).complete();
+            for (const auto& pair : mine)
+                for (const int end : pair) {
+                    std::string read(2 * text.size(), 0);
+                    const auto n = ::recv(end, read.data(), read.size(), MSG_DONTWAIT);
+                    same = same && n == std::ssize(text) && read.starts_with(text);
+                }
+            for (const auto& pair : mine)
+                for (const int end : pair) same = same && ::send(end, "y", 1, MSG_NOSIGNAL) == 1;
+        }
+        ::_exit(told && same ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
 TEST(Mesh, AKilledProcessIsLost) {
     auto ends = sockets(2), control = sockets(2);
     const pid_t child = fork();

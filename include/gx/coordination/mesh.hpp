@@ -126,6 +126,7 @@ private:
     bool resolved(std::span<const Request> requests, Arrival& arrival, bool drained);
     void blame_if_hopeless(std::span<const Request> requests);
     void wake_engine();
+    void drain_wakes();
     void work();
 
     Session& session_;

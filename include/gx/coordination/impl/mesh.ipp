@@ -366,7 +366,7 @@ GX_DECL void Mesh::leave() {
     gx::detail::Patience patience(deadline_);
     (void)gx::detail::sleep_until(changed_, lock, patience, written);
     for (const Link& l : links_)
-        if (l.socket && l.out.empty()) ::shutdown(l.socket.get(), SHUT_WR);
+        if (l.socket.is_open() && l.out.empty()) ::shutdown(l.socket.get(), SHUT_WR);
 }
 
 GX_DECL void Mesh::end_reading(int r) {
@@ -394,9 +394,10 @@ GX_DECL void Mesh::push(int to, Outgoing out) {
     }
 }
 
-// Writes what the socket takes now; false when its other end is gone.
+// Writes what the socket takes now; false when its other end is gone, or the program has closed it.
 GX_DECL bool Mesh::write_some(int to) {
     Link& l = link(to);
+    if (!l.socket.is_open()) return false;
     while (!l.out.empty()) {
         Outgoing& o = l.out.front();
         const auto header = std::as_bytes(std::span(&o.header, 1));
@@ -504,7 +505,16 @@ GX_DECL std::uint32_t Mesh::unmatched(Link& l, int channel) {
 
 GX_DECL void Mesh::wake_engine() {
     const char one = 1;
-    (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (wake_.is_open()) (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// Where the program has closed a socket of the two, the engine looks by the clock.
+GX_DECL void Mesh::drain_wakes() {
+    char wakes[64];
+    ssize_t n = std::ssize(wakes);
+    while (n == std::ssize(wakes))
+        n = woken_.is_open() ? ::recv(woken_.get(), wakes, sizeof(wakes), MSG_DONTWAIT) : 0;
+    if (n == 0 || !wake_.is_open()) (void)woken_.release();
 }
 
 GX_DECL void Mesh::work() {
@@ -523,17 +533,17 @@ GX_DECL void Mesh::work() {
             peers.push_back(r);
         }
         lock.unlock();
-        ::poll(polled.data(), polled.size(), woken_ ? -1 : 10);
+        const int ready = ::poll(polled.data(), polled.size(), woken_ ? 1000 : 10);
         lock.lock();
-        // The program has closed it: the engine looks by the clock.
-        if ((polled[0].revents & POLLNVAL) != 0) (void)woken_.release();
-        char wakes[64];
-        while (polled[0].revents != 0 &&
-               ::recv(woken_.get(), wakes, sizeof(wakes), MSG_DONTWAIT) == std::ssize(wakes)) {
-        }
+        if (polled[0].revents != 0 || ready == 0) drain_wakes();
         for (std::size_t i = 1; i < polled.size(); ++i) {
             const int r = peers[i];
-            const bool closed = (polled[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+            if (polled[i].revents != 0 && !link(r).socket.is_open()) {  // the program closed it
+                end_reading(r);
+                end_writing(r);
+                continue;
+            }
+            const bool closed = (polled[i].revents & (POLLHUP | POLLERR)) != 0;
             if ((polled[i].revents & POLLOUT) != 0 && !write_some(r)) link(r).out.clear();
             if (((polled[i].revents & POLLIN) != 0 || closed) && !link(r).ended && !read_some(r))
                 end_reading(r);

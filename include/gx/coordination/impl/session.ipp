@@ -362,7 +362,8 @@ GX_DECL void Session::begin_anew() {
 
 // A socket stays open while the monitor polls it.
 GX_DECL void Session::hang_up() {
-    for (const auto& [id, c] : connections_) ::shutdown(c.socket.get(), SHUT_RDWR);
+    for (const auto& [id, c] : connections_)
+        if (c.socket.is_open()) ::shutdown(c.socket.get(), SHUT_RDWR);
     connections_.clear();
     wake();
 }
@@ -442,19 +443,17 @@ GX_DECL void Session::deliver_notes() {
 }
 
 GX_DECL void Session::wake() {
-    const char one = 1;  // a socket's call: on a file that has taken its number it does nothing
-    (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const char one = 1;
+    if (wake_.is_open()) (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 // Where the program has closed the socket, the monitor looks by the clock alone.
 GX_DECL void Session::drain_wakes() {
     char bytes[64];
-    for (;;) {
-        const auto n = ::recv(woken_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR) continue;
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) (void)woken_.release();
-        if (n < std::ssize(bytes)) return;
-    }
+    ssize_t n = std::ssize(bytes);
+    while (n == std::ssize(bytes))
+        n = woken_.is_open() ? ::recv(woken_.get(), bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
+    if (n == 0) (void)woken_.release();
 }
 
 // ---- The monitor --------------------------------------------------------------------------
@@ -626,6 +625,9 @@ GX_DECL bool Session::drop_stranger() {
 
 // Reads what is there, at most 64 KiB, so that one connection that floods does not stop the others.
 GX_DECL void Session::read(int id) {
+    const auto reported = connections_.find(id);
+    if (reported != connections_.end() && !reported->second.socket.is_open())
+        return lose_closed(id);
     for (int pieces = 0; pieces < 16; ++pieces) {
         const auto found = connections_.find(id);
         if (found == connections_.end()) return;
@@ -634,7 +636,6 @@ GX_DECL void Session::read(int id) {
         const auto n = ::recv(c.socket.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-        if (n < 0 && (errno == EBADF || errno == ENOTSOCK)) return lose_closed(id);
         if (n <= 0) return lose(id, c.reader.inside_message());
         if (c.closing) {  // refused: what it sends is read, so that it can read why
             c.ignored += static_cast<std::size_t>(n);
@@ -767,10 +768,17 @@ GX_DECL bool Session::write(Connection& c) {
 }
 
 GX_DECL void Session::write_all() {
+    std::vector<int> closed;
     for (auto& [id, c] : connections_) {
+        if (c.out.empty() && !c.closing) continue;
+        if (!c.socket.is_open()) {
+            closed.push_back(id);
+            continue;
+        }
         const bool good = write(c);
         if (c.closing && (!good || c.out.empty())) ::shutdown(c.socket.get(), SHUT_WR);
     }
+    for (const int id : closed) lose_closed(id);
 }
 
 }  // namespace gx::coordination
