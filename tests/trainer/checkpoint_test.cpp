@@ -140,12 +140,12 @@ TEST(Checkpoint, NeedsItsSum) {
     const gx::Graph graph = gx::graph<gx::LeNet>();
     gx::write_checkpoint(folder / "c", graph, full(graph));
     std::string text = read_text(folder / "c");
-    const auto at = text.find("\"crc32\"");
+    const auto at = text.find("\"gx.crc32\"");
     ASSERT_NE(at, text.npos);
-    text[at + 1] = 'C';
+    text[at + 1] = 'G';
     std::ofstream(folder / "c", std::ios::binary) << text;
     EXPECT_TRUE(holds(error_of([&] { (void)gx::read_checkpoint(folder / "c", graph); }), "/c'",
-                      "no field 'crc32' in its metadata", "take an earlier checkpoint"));
+                      "no field 'gx.crc32' in its metadata", "take an earlier checkpoint"));
 }
 TEST(Checkpoint, WeightsHaveTheirPlainNamesAndShapes) {
     const Folder folder;

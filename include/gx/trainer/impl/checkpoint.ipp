@@ -455,10 +455,10 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
         in.wrong(
             "no field 'gx' in its metadata. It holds weights only and can't be resumed from; "
             "give a file that gx wrote after an epoch.");
-    if (!file.metadata.contains("crc32"))
+    if (!file.summed)
         in.wrong(
-            "no field 'crc32' in its metadata, by which a change is found. The file is damaged or "
-            "was edited; take an earlier checkpoint.");
+            "no field 'gx.crc32' in its metadata, by which a change is found. The file is damaged "
+            "or was edited; take an earlier checkpoint.");
     try {
         const JsonValue state = read_json(text->second);
         constexpr int format = detail::checkpoint::format;

@@ -13,6 +13,8 @@
 #include <tuple>        // order in the file
 #include <utility>      // exchange
 
+#include <fmt/format.h>  // sentences
+
 #include <gx/core/cold.hpp>       // GX_COLD
 #include <gx/io/atomic_file.hpp>  // AtomicFile
 #include <gx/core/element.hpp>    // fp16, bf16
@@ -27,33 +29,52 @@ namespace detail {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
-/// CRC-32 of header and data, kept in the metadata: any one changed bit is found.
-/// It is computed with its own eight digits as zeros.
-class FileSum {
+/// A CRC-32 as bytes come.
+class Crc32 {
 public:
-    static constexpr const char *name = "crc32", *zeros = "00000000";
-
     void add(const void* data, std::size_t bytes) {
         if (bytes == 0) return;  // of a null pointer crc32_z returns the sum of nothing
         sum_ = ::crc32_z(sum_, static_cast<const unsigned char*>(data), bytes);
     }
-    GX_COLD [[nodiscard]] std::string text() const {
-        std::string digits = zeros;
-        for (std::size_t i = 0; i < 8; ++i)
-            digits[i] = "0123456789abcdef"[sum_ >> (28 - 4 * i) & 15];
-        return digits;
-    }
-    /// Overwrites the crc32 field of `header`; no-op if there is none.
-    GX_COLD static void put(std::string& header, const std::string& digits) {
-        const std::string before = std::string("\"") + name + "\":\"";
-        const auto at = header.find(before);
-        if (at != header.npos && at + before.size() + digits.size() <= header.size())
-            header.replace(at + before.size(), digits.size(), digits);
-    }
+    [[nodiscard]] std::uint32_t sum() const { return static_cast<std::uint32_t>(sum_); }
+    GX_COLD [[nodiscard]] std::string text() const { return fmt::format("{:08x}", sum_); }
 
 private:
     unsigned long sum_ = 0;
 };
+
+/// CRC-32 of metadata and tensors, both by name: programs that write them again may reorder them.
+/// Any one changed bit of a number is found.
+class ContentSum {
+public:
+    static constexpr const char* field = "gx.crc32";
+
+    GX_COLD void add(const std::string& name, std::string_view element,
+                     std::span<const std::int64_t> shape, const void* data, std::size_t bytes) {
+        std::string& part = parts_[name];
+        part = element;
+        for (const std::int64_t n : shape) part += ' ' + std::to_string(n);
+        Crc32 numbers;
+        numbers.add(data, bytes);
+        for (int i = 0; i < 4; ++i) part += static_cast<char>(numbers.sum() >> (8 * i) & 255);
+    }
+    GX_COLD [[nodiscard]] std::string text(
+        const std::map<std::string, std::string>& metadata) const {
+        Crc32 all;
+        const auto add = [&](const std::string& some) { all.add(some.c_str(), some.size() + 1); };
+        for (const auto& [key, value] : metadata)
+            if (key != field) add(key), add(value);
+        for (const auto& [name, part] : parts_) add(name), add(part);
+        return all.text();
+    }
+
+private:
+    std::map<std::string, std::string> parts_{};
+};
+
+/// The field of earlier versions: the CRC-32 of header and data, its own eight digits as zeros.
+inline constexpr const char* file_sum_field = "crc32";
+inline constexpr std::string_view before_file_sum = R"({"__metadata__":{"crc32":")";
 
 /// Product of `shape`, or `most` + 1 where it is larger or a factor is negative.
 GX_COLD GX_DECL std::uint64_t element_count(std::span<const std::int64_t> shape,
@@ -123,9 +144,14 @@ public:
 
     GX_COLD SafetensorsFile whole() {
         SafetensorsFile out;
-        FileSum sum;
-        FileSum::put(text_, FileSum::zeros);
-        sum.add(text_.data(), text_.size());
+        const std::string field = sum_field();
+        out.summed = !field.empty();
+        ContentSum content;
+        Crc32 file;
+        if (field == file_sum_field) {
+            text_.replace(before_file_sum.size(), 8, 8, '0');
+            file.add(text_.data(), text_.size());
+        }
         for (const Described& t : tensors_) {
             std::vector<float> values(t.element == "F32" ? (t.end - t.begin) / sizeof(float) : 0);
             std::vector<char> others(t.element == "F32" ? 0 : t.end - t.begin);
@@ -134,16 +160,16 @@ public:
             file_.seekg(static_cast<std::streamoff>(data_begin_ + t.begin));
             file_.read(bytes, static_cast<std::streamsize>(t.end - t.begin));
             if (!file_) throw wrong("tensor '" + t.name + "' can't be read");
-            sum.add(bytes, t.end - t.begin);
+            if (field == ContentSum::field)
+                content.add(t.name, t.element, t.shape, bytes, t.end - t.begin);
+            if (field == file_sum_field) file.add(bytes, t.end - t.begin);
             if (t.element == "F16") values = decoded<fp16>(others);
             if (t.element == "BF16") values = decoded<bf16>(others);
             if (t.element == "F64") values = rounded(others);
             out.tensors[t.name] = {t.shape, std::move(values), t.element};
         }
-        if (const auto kept = metadata_.find(FileSum::name);
-            kept != metadata_.end() && kept->second != sum.text())
-            throw wrong("its content has changed since it was written: field 'crc32' is '" +
-                        kept->second + "', and its content has " + sum.text());
+        if (out.summed)
+            expect_sum(field, field == file_sum_field ? file.text() : content.text(metadata_));
         out.metadata = std::move(metadata_);
         return out;
     }
@@ -196,6 +222,22 @@ private:
         std::vector<double> stored(bytes.size() / sizeof(double));
         std::memcpy(stored.data(), bytes.data(), bytes.size());
         return {stored.begin(), stored.end()};
+    }
+
+    /// The field of a sum that gx wrote, or "". Other programs may have a "crc32" of their own.
+    GX_COLD [[nodiscard]] std::string sum_field() const {
+        if (metadata_.contains(ContentSum::field)) return ContentSum::field;
+        const bool of_gx = metadata_.contains("gx") || metadata_.contains("model");
+        return of_gx && text_.starts_with(before_file_sum) ? file_sum_field : "";
+    }
+    GX_COLD void expect_sum(const std::string& field, const std::string& found) const {
+        const std::string& kept = metadata_.at(field);
+        if (kept == found) return;
+        throw Error(
+            fmt::format("file '{}': its content has changed since it was written: field '{}' is "
+                        "'{}', and its content has {}. Take an earlier checkpoint; or, if another "
+                        "program changed it on purpose, save it without the metadata field '{}'.",
+                        path_.string(), field, kept, found, field));
     }
 
     GX_COLD [[nodiscard]] Error wrong(const std::string& what) const {
@@ -253,11 +295,14 @@ private:
 GX_DECL void write_safetensors(const std::filesystem::path& path,
                                const std::vector<NamedTensor>& tensors,
                                const std::map<std::string, std::string>& metadata) {
+    detail::ContentSum sum;
+    for (const auto& t : tensors)
+        sum.add(t.name, "F32", t.shape, t.values.data(), t.values.size_bytes());
     JsonWriter header;
     header.open('{').name("__metadata__").open('{');
-    header.field(detail::FileSum::name, detail::FileSum::zeros);
+    header.field(detail::ContentSum::field, sum.text(metadata));
     for (const auto& [key, value] : metadata)
-        if (key != detail::FileSum::name) header.field(key, value);
+        if (key != detail::ContentSum::field) header.field(key, value);
     header.close('}');
     std::uint64_t offset = 0;
     for (const auto& t : tensors) {
@@ -269,10 +314,6 @@ GX_DECL void write_safetensors(const std::filesystem::path& path,
     }
     std::string text = header.close('}').text();
     text.resize((text.size() + 7) / 8 * 8, ' ');  // data stays aligned
-    detail::FileSum sum;
-    sum.add(text.data(), text.size());
-    for (const auto& t : tensors) sum.add(t.values.data(), t.values.size_bytes());
-    detail::FileSum::put(text, sum.text());
     const std::uint64_t length = text.size();
     detail::AtomicFile file(path);
     file.write(&length, sizeof length);
