@@ -68,12 +68,12 @@ std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedRead
     return of_index + print_skipped(reader.skipped(), a);
 }
 
-void write_json(const Arguments& a, const gx::EncodedInfo& info, std::int64_t corrupt,
+void write_json(const Arguments& a, std::int64_t samples, int classes, std::int64_t corrupt,
                 const Paths& files) {
     if (a.json.empty()) return;
     gx::JsonWriter w;
-    w.open('{').field("command", "records").field("samples", info.count);
-    w.field("classes", info.classes).field("corrupt", corrupt).name("files").open('[');
+    w.open('{').field("command", "records").field("samples", samples);
+    w.field("classes", classes).field("corrupt", corrupt).name("files").open('[');
     for (const fs::path& file : files) w.value(file.string());
     gx::write_file(a.json, w.close(']').close('}').text() + "\n");
 }
@@ -170,10 +170,11 @@ int pack(const Arguments& a) {
         gx::write_file(files.back(), classes);
     }
     const std::int64_t skipped = print_skipped(source, *reader, a);
-    fmt::print("{} images of {} classes in {} shards, {} to {}; {} left out\n",
-               info.count - reader->skipped().count, info.classes, a.shards, files.front().string(),
-               shard_path(a, a.shards - 1).string(), skipped);
-    write_json(a, info, skipped, files);
+    const std::int64_t packed = info.count - reader->skipped().count;
+    fmt::print("{} images of {} classes in {} shards, {} to {}; {} left out\n", packed,
+               info.classes, a.shards, files.front().string(), shard_path(a, a.shards - 1).string(),
+               skipped);
+    write_json(a, packed, info.classes, skipped, files);
     return 0;
 }
 
@@ -293,10 +294,10 @@ int verify(const Arguments& a) {
         bytes += sample.bytes.size();
     }
     const std::int64_t corrupt = print_skipped(source, *reader, a);
-    fmt::print("{} images of {} classes, {} bytes; corrupt records: {}\n",
-               source.info().count - reader->skipped().count, source.info().classes, bytes,
-               corrupt);
-    write_json(a, source.info(), corrupt, a.verify);
+    const std::int64_t whole = source.info().count - reader->skipped().count;
+    fmt::print("{} images of {} classes, {} bytes; corrupt records: {}\n", whole,
+               source.info().classes, bytes, corrupt);
+    write_json(a, whole, source.info().classes, corrupt, a.verify);
     const bool is_indexed = corrupt > 0 || wrong_indexes(source, a.verify) == 0;
     return missing_shards(a.verify) > 0 || corrupt > 0 || !is_indexed ? 1 : 0;
 }
@@ -309,7 +310,8 @@ int list(const Arguments& a) {
         fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", i, e.label, e.offset, e.bytes, gx::printable(e.file),
                    gx::printable(e.name));
     }
-    write_json(a, source.info(), print_skipped(source.skipped(), a), a.list);
+    write_json(a, source.info().count, source.info().classes, print_skipped(source.skipped(), a),
+               a.list);
     return 0;
 }
 

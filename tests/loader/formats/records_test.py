@@ -3,7 +3,7 @@
 
 The readers and writers here know the formats from their descriptions; they share no code with gx.
 """
-import io, os, pathlib, random, struct, subprocess, sys, tarfile, tempfile
+import io, json, os, pathlib, random, struct, subprocess, sys, tarfile, tempfile
 
 PROGRAM = sys.argv[1]
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -20,6 +20,12 @@ def run(*words, status=0):
     done = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True)
     expect(f"status of {' '.join(map(str, words))}: {done.stderr}", done.returncode, status)
     return done
+
+
+def counts(path):
+    """(samples, corrupt) of a report."""
+    report = json.loads(path.read_text())
+    return report["samples"], report["corrupt"]
 
 
 # ---- Formats --------------------------------------------------------------------------------
@@ -238,7 +244,8 @@ def test(folder, draw):
     data = bytearray((folder / "tf.tfrecord").read_bytes())
     data[40] ^= 1
     (folder / "bad.tfrecord").write_bytes(data)
-    done = run("--verify", folder / "bad.tfrecord", status=1)
+    done = run("--verify", folder / "bad.tfrecord", "--json", folder / "json", status=1)
+    expect("counts of verify", counts(folder / "json"), (len(expected) - 1, 1))
     expect("a corrupt record is named", "bad.tfrecord', record at byte 0" in done.stderr, True)
     expect("in words of this program", "OnCorrupt" in done.stderr or "gx: " in done.stderr, False)
     expect("which has no such option beside --verify",
@@ -247,7 +254,9 @@ def test(folder, draw):
     done = run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
     expect("its option is named", "out with --skip-corrupt" in done.stderr, True)
     expect("nothing is left of it", list(folder.glob("x*")), [])
-    run("--pack", folder / "bad.tfrecord", "--output", folder / "x", "--skip-corrupt")
+    run("--pack", folder / "bad.tfrecord", "--output", folder / "x", "--skip-corrupt", "--json",
+        folder / "json")
+    expect("counts of pack", counts(folder / "json"), (len(expected) - 1, 1))
     expect("one is left out", len(read_recordio((folder / "x.rec").read_bytes())),
            len(expected) - 1)
     (folder / "empty" / "a").mkdir(parents=True)
