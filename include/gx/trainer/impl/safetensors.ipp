@@ -3,6 +3,7 @@
 
 #include <zlib.h>  // crc32_z
 
+#include <algorithm>    // copy
 #include <array>        // elements
 #include <bit>          // endian
 #include <cerrno>       // errno
@@ -213,14 +214,14 @@ private:
     template <class E>
     [[nodiscard]] static std::vector<float> decoded(const std::vector<char>& bytes) {
         std::vector<typename E::storage> stored(bytes.size() / sizeof(typename E::storage));
-        std::memcpy(stored.data(), bytes.data(), bytes.size());
+        std::ranges::copy(bytes, reinterpret_cast<char*>(stored.data()));
         std::vector<float> values(stored.size());
         for (std::size_t i = 0; i < stored.size(); ++i) values[i] = E::decode(stored[i]);
         return values;
     }
     [[nodiscard]] static std::vector<float> rounded(const std::vector<char>& bytes) {
         std::vector<double> stored(bytes.size() / sizeof(double));
-        std::memcpy(stored.data(), bytes.data(), bytes.size());
+        std::ranges::copy(bytes, reinterpret_cast<char*>(stored.data()));
         return {stored.begin(), stored.end()};
     }
 
