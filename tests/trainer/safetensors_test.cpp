@@ -210,8 +210,15 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(holds(told(file_of(R"({"t":3})", "")), "tensor 't' lacks dtype, shape"));
     EXPECT_TRUE(holds(told(file_of(R"({"t":{"dtype":"F32"}})", "")), "tensor 't' lacks"));
     EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]", "BF16"), four)), "does not fit its"));
-    EXPECT_TRUE(
-        holds(told(file_of(entry("[1]", "[0,4]", "C8"), four)), "'dtype' of tensor 't' is"));
+    for (const char* whole : {"F8_E4M3", "F8_E5M2", "F8_E8M0"})  // of shape alone
+        EXPECT_EQ(told(file_of(entry("[4]", "[0,4]", whole), four)), "no error");
+    EXPECT_EQ(told(file_of(entry("[1]", "[0,8]", "C64"), four + four)), "no error");
+    EXPECT_TRUE(holds(told(file_of(entry("[8]", "[0,4]", "F4"), four)),
+                      "'dtype' of tensor 't' is 'F4', which gx does not read. Save it as F32, "
+                      "F16 or BF16, or without that tensor."));
+    EXPECT_TRUE(holds(told("PK\3\4" + std::string(90, '\0')),
+                      "/f': it is a zip archive, as torch.save writes. Save its state_dict by "
+                      "Python's safetensors.torch.save_file."));
     EXPECT_TRUE(
         holds(told(file_of(entry("[1]", "[0,4]"), "")), "does not fit its shape or the file"));
     EXPECT_TRUE(holds(told(file_of(entry("[2]", "[0,4]"), four)), "does not fit its shape"));

@@ -42,7 +42,8 @@ GX_COLD GX_DECL void write_safetensors(const std::filesystem::path& path,
                                        const std::map<std::string, std::string>& metadata = {});
 
 /// Reads every tensor and the metadata; verifies the checksum if the file has one. F16 and BF16
-/// become float as they are, F64 is rounded; of whole numbers and flags the shape alone is kept.
+/// become float as they are, F64 is rounded; of others the shape alone is kept, and those of less
+/// than a byte (F4, F6) are refused.
 /// Errors: gx::Error naming the file and the field for a file that is missing, short or malformed
 ///         (tensors must fill the data without holes or overlaps), or whose checksum differs.
 /// Cost:   allocates no more than the file is long, and its header as JSON.

@@ -7,7 +7,7 @@
 #include <array>        // elements
 #include <bit>          // endian
 #include <cerrno>       // errno
-#include <cstring>      // strerror
+#include <cstring>      // memcmp, strerror
 #include <fstream>      // reading
 #include <set>          // names, tensors
 #include <string_view>  // names
@@ -112,8 +112,12 @@ public:
         const std::uint64_t size = fs::file_size(path, none);
         std::uint64_t length = 0;
         file_.read(reinterpret_cast<char*>(&length), sizeof length);
-        if (!file_ || none || length > size - sizeof length)
+        if (!file_ || none || length > size - sizeof length) {
+            if (std::memcmp(&length, "PK\3\4", 4) == 0)
+                throw wrong("it is a zip archive, as torch.save writes",
+                            "Save its state_dict by Python's safetensors.torch.save_file.");
             throw wrong("the header is longer than the file");
+        }
         if (length > header_bytes_max)
             throw wrong("the header has " + std::to_string(length) +
                         " bytes, and the format allows 100000000");
@@ -193,7 +197,7 @@ private:
         std::uint64_t bytes;
     };
     /// Source: safetensors/src/tensor.rs, enum Dtype.
-    static constexpr std::array<ElementBytes, 13> elements{{{"F32", 4},
+    static constexpr std::array<ElementBytes, 19> elements{{{"F32", 4},
                                                             {"F64", 8},
                                                             {"F16", 2},
                                                             {"BF16", 2},
@@ -205,7 +209,13 @@ private:
                                                             {"U16", 2},
                                                             {"U32", 4},
                                                             {"U64", 8},
-                                                            {"BOOL", 1}}};
+                                                            {"BOOL", 1},
+                                                            {"C64", 8},
+                                                            {"F8_E4M3", 1},
+                                                            {"F8_E5M2", 1},
+                                                            {"F8_E8M0", 1},
+                                                            {"F8_E4M3FNUZ", 1},
+                                                            {"F8_E5M2FNUZ", 1}}};
     GX_COLD [[nodiscard]] static std::uint64_t bytes_of(std::string_view element) {
         for (const ElementBytes& e : elements)
             if (e.name == element) return e.bytes;
@@ -241,9 +251,11 @@ private:
                         path_.string(), field, kept, found, field));
     }
 
-    GX_COLD [[nodiscard]] Error wrong(const std::string& what) const {
-        return Error("file '" + path_.string() + "': " + what +
-                     ". It is not a whole safetensors file; take an earlier checkpoint.");
+    GX_COLD [[nodiscard]] Error wrong(
+        const std::string& what,
+        const char* advice =
+            "It is not a whole safetensors file; take an earlier checkpoint.") const {
+        return Error("file '" + path_.string() + "': " + what + ". " + advice);
     }
     GX_COLD [[nodiscard]] Described described(const JsonValue& entry) const {
         const std::string& name = entry.name;
@@ -257,7 +269,8 @@ private:
             const std::uint64_t bytes = bytes_of(t.element);
             if (bytes == 0)
                 throw wrong("field 'dtype' of tensor '" + name + "' is '" + t.element +
-                            "', which gx does not read");
+                                "', which gx does not read",
+                            "Save it as F32, F16 or BF16, or without that tensor.");
             const std::uint64_t most = data_bytes_ / bytes;
             const std::uint64_t count = element_count(t.shape, most);
             if (t.begin > t.end || t.end > data_bytes_ || count > most ||
