@@ -83,9 +83,18 @@ const gx::AnyModel& model_of(const Arguments& a) {
                                 fmt::join(names, ", ")));
 }
 
+/// Reads a file, or a pipe that has a writer, as the shell's <(command) is: a link to one.
+std::string contents(const fs::path& file, std::size_t bytes_most) {
+    std::error_code unseen;
+    if (fs::symlink_status(file, unseen).type() == fs::file_type::fifo)
+        throw gx::Error("'" + file.string() +
+                        "' is a named pipe, which may have no writer. Give a file, or <(command).");
+    return gx::read_file(file, bytes_most);
+}
+
 std::vector<std::string> lines_of(const fs::path& file) {
     if (file.empty()) return {};
-    std::istringstream in(gx::read_file(file, 1 << 24));
+    std::istringstream in(contents(file, 1 << 24));
     std::vector<std::string> all;
     for (std::string line; std::getline(in, line);) {
         if (line.ends_with('\r')) line.pop_back();
@@ -161,7 +170,7 @@ public:
         if (fs::is_directory(file, unseen))  // as append_images leaves them
             throw gx::Error("folder '" + file.string() +
                             "' can't be listed. Give a folder that this user may read.");
-        const std::string bytes = gx::read_file(file, std::int64_t{1} << 30);
+        const std::string bytes = contents(file, std::size_t{1} << 30);
         const std::string name = file.string();
         const std::span data(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
         decoder_.decode({.bytes = data, .where = {.file = name, .whole_file = true}}, {}, colours_);

@@ -108,6 +108,20 @@ with tempfile.TemporaryDirectory() as folder:
     assert found["failed"] == 4 + locked, found
     assert [image["file"] for image in found["images"]] == [
         "photographs/a.png", "photographs/deep/b.png", "photographs/z.png"], found
+    # A pipe that is named may have no writer; one of a shell, as <(command), has its own.
+    os.mkfifo(folder + "/pipe.png")
+    with open(folder + "/photographs/a.png", "rb") as image:
+        reader, writer = os.pipe()
+        os.write(writer, image.read())
+        os.close(writer)
+    run = subprocess.run([*command[:3], "pipe.png", f"/dev/fd/{reader}"], cwd=folder, timeout=60,
+                         pass_fds=[reader], capture_output=True, text=True)
+    os.close(reader)
+    assert run.returncode == 1 and run.stdout.startswith("/dev/fd/"), run
+    assert run.stderr.startswith("gx_classify: 'pipe.png' is a named pipe, "), run
+    run = subprocess.run([*command[:3], "--classes", "pipe.png", "photographs/a.png"], cwd=folder,
+                         timeout=60, capture_output=True, text=True)
+    assert run.returncode == 2 and "'pipe.png' is a named pipe, " in run.stderr, run
 
 python = os.environ.get("GX_TORCHVISION_PYTHON")
 if python and "GX_CLASSIFY_TEST" not in os.environ:
