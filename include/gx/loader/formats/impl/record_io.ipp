@@ -291,7 +291,8 @@ private:
                 index.corrupt(
                     file, at,
                     fmt::format("it ends at byte {}, and '{}' has another record from byte {} on: "
-                                "one of the two is wrong",
+                                "one of the two is wrong. Remove the .idx file, and records are "
+                                "found without it",
                                 end, beside(index.files[file], ".idx").string(), listed_next));
             const Listed* listed = nullptr;
             if (listed_) {
