@@ -129,6 +129,11 @@ TEST_F(BadRecordIo, AnotherMagicNumber) {
                       "Copy the file again"));
     EXPECT_THAT(skipping(bytes, 1), ElementsAre(StoredSample{"good", 2}, StoredSample{"good", 2}));
 }
+TEST_F(BadRecordIo, FilesThatAreCompressed) {
+    for (const OnCorrupt on_corrupt : {OnCorrupt::stop, OnCorrupt::skip})
+        EXPECT_TRUE(holds(opening("\x1f\x8b\x08" + good, {{.on_corrupt = on_corrupt}, {}}),
+                          "a.rec' is compressed by gzip", "Decompress it"));
+}
 TEST_F(BadRecordIo, EveryShorterFile) {
     const std::string bytes = bytes_of(shards::recordio);
     for (std::size_t n = 0; n < bytes.size() - 3; ++n) {

@@ -190,6 +190,10 @@ TEST_F(BadTfRecord, ExamplesThatDoNotFit) {
 TEST_F(BadTfRecord, FilesThatAreNone) {
     EXPECT_TRUE(holds(opening(""), "the file is empty"));
     EXPECT_TRUE(holds(opening(std::string("\x1f\x8b") + good), "a' is compressed by gzip"));
+    std::string odd = field(1, image("x") + label(field(1, "\x02")));
+    while (odd.size() < 0x8b1f)
+        odd += field(2, std::string(std::min<std::size_t>(100, 0x8b1f - 2 - odd.size()), 'x'));
+    EXPECT_EQ(opening(framed(odd)), "no error") << "its length begins as gzip's files do";
     EXPECT_TRUE(holds(opening(std::string(100, 'x')), "CRC-32C of its length"));
 }
 TEST(BadTfRecordWriter, RefusesAnEmptyImage) {

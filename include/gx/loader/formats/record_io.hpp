@@ -41,12 +41,12 @@ struct RecordIoOptions : EncodedOptions {
 ///
 /// "x.idx" beside "x.rec" is used where it is there: its lines "key <tab> offset" are the records,
 /// in their order; those between them are left out. Without it, records follow each other.
-/// Errors: gx::Error for an index without a line or that points past the file, twice the same key
-///         or offset, a record that no list has. Corrupt records: another magic number, parts out
-///         of order, a record that the file ends within or that reaches into the next of its
-///         index, other than one label, no image; together as one, those behind the last that the
-///         index lists, as it is then cut. Behind a corrupt one, the next magic number that begins
-///         a record is searched.
+/// Errors: gx::Error for a compressed file, an index without a line or that points past the file,
+///         twice the same key or offset, a record that no list has. Corrupt records: another magic
+///         number, parts out of order, a record that the file ends within or that reaches into the
+///         next of its index, other than one label, no image; together as one, those behind the
+///         last that the index lists, as it is then cut. Behind a corrupt one, the next magic
+///         number that begins a record is searched.
 /// Cost:   one read of 16 KiB a record to make the index; see EncodedFiles.
 /// Source: dmlc-core, include/dmlc/recordio.h; MXNet, python/mxnet/recordio.py.
 class RecordIo : public EncodedFiles {

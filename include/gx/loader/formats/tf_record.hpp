@@ -34,9 +34,10 @@ struct TfRecordOptions : EncodedOptions {
 ///     12 + n       4   masked CRC-32C of these n bytes
 ///
 /// The CRC of a length is checked when the index is made, that of the data whenever it is read.
-/// Errors: gx::Error for a gzipped file. Corrupt records: another CRC, a record that the file ends
-///         within, a message that is none, other than one image and one label. Behind a corrupt
-///         length nothing tells where the next record begins: the rest of that file is left out.
+/// Errors: gx::Error for a compressed file. Corrupt records: another CRC, a record that the file
+///         ends within, a message that is none, other than one image and one label. Behind a
+///         corrupt length nothing tells where the next record begins: the rest of that file is
+///         left out.
 /// Cost:   one read of 16 KiB a record and more to make the index; see EncodedFiles.
 /// Source: tensorflow.org/tutorials/load_data/tfrecord; example.proto and feature.proto in
 ///         tensorflow/core/example.

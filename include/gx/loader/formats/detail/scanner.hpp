@@ -2,14 +2,20 @@
 #pragma once
 
 #include <algorithm>     // min
+#include <array>         // kinds of compression
 #include <cstdint>       // uint64_t
 #include <filesystem>    // filesystem
 #include <set>           // files
 #include <span>          // bytes
+#include <string>        // names
+#include <string_view>   // the first bytes
 #include <system_error>  // of paths
 #include <utility>       // move
 #include <vector>        // window
 
+#include <fmt/core.h>  // sentences
+
+#include <gx/core/error.hpp>                    // Error
 #include <gx/io/random_access_file.hpp>         // RandomAccessFile
 #include <gx/loader/formats/encoded_files.hpp>  // Index
 
@@ -38,6 +44,27 @@ private:
     std::uint64_t begin_ = 0;
     std::size_t filled_ = 0;
 };
+
+/// `first`: the first ten bytes of a file, or fewer if it is shorter.
+/// Errors: gx::Error for a file that gzip, bzip2, xz or zstd has compressed.
+inline void expect_uncompressed(std::span<const std::uint8_t> first, const std::string& file) {
+    struct Kind {
+        std::string_view name;
+        std::size_t at;
+        std::string_view magic;
+    };
+    constexpr std::array<Kind, 4> kinds{{{"gzip", 0, "\x1f\x8b"},
+                                         {"bzip2", 4, "1AY&SY"},
+                                         {"xz", 0, "\xfd\x37zXZ"},
+                                         {"zstd", 0, "\x28\xb5\x2f\xfd"}}};
+    const std::string_view begin(reinterpret_cast<const char*>(first.data()), first.size());
+    for (const Kind& k : kinds)
+        if (begin.size() > k.at && begin.substr(k.at).starts_with(k.magic))
+            throw Error(
+                fmt::format("gx: '{}' is compressed by {}: expected a plain file, whose images are "
+                            "read at their places. Decompress it.",
+                            file, k.name));
+}
 
 /// An index of `paths`, in their order. scan(index, number, scanner) adds the records of one.
 /// Errors: gx::Error for a path that is given twice, and as scan's.

@@ -256,6 +256,7 @@ public:
         : list_(read_lists(options.lists)), listed_(!options.lists.empty()) {}
 
     void operator()(Index& index, std::uint32_t file, Scanner& scanner) const {
+        encoded::expect_uncompressed(scanner.view(0, 10), index.files[file]);
         const std::filesystem::path rec = index.files[file];
         const std::filesystem::path idx = beside(rec, ".idx");
         std::error_code hidden;

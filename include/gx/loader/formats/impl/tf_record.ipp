@@ -182,11 +182,8 @@ private:
         index.corrupt(file, at,
                       fmt::format("the file ends within its head, after {} bytes of {}",
                                   head.size(), head_bytes));
-    if (at == 0 && head[0] == 0x1f && head[1] == 0x8b)
-        throw Error(
-            fmt::format("gx: '{}' is compressed by gzip: records are read by their "
-                        "positions. Unpack it by gunzip.",
-                        index.files[file]));
+    if (at == 0 && masked_crc32c(head.first(8)) != number_at(head, 8, 4))  // it may be a length
+        encoded::expect_uncompressed(head.first(10), index.files[file]);
     const std::uint64_t length = number_at(head, 0, 8);
     index.at(file, at, [&] { expect_crc("length", head.first(8), number_at(head, 8, 4)); });
     const std::uint64_t left = scanner.bytes() - at - head_bytes;

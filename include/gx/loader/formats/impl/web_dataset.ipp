@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>      // find, all_of
-#include <array>          // kinds of compression
 #include <cctype>         // tolower
 #include <charconv>       // from_chars
 #include <optional>       // overrides
@@ -109,27 +108,6 @@ inline void read_pax(std::string_view text, Overrides& next) {
     }
 }
 
-/// Throws gx::Error for a file that gzip, bzip2, xz or zstd has compressed.
-inline void expect_uncompressed(Scanner& scanner, const std::string& file) {
-    struct Kind {
-        std::string_view name;
-        std::size_t at;
-        std::string_view magic;
-    };
-    constexpr std::array<Kind, 4> kinds{{{"gzip", 0, "\x1f\x8b"},
-                                         {"bzip2", 4, "1AY&SY"},
-                                         {"xz", 0, "\xfd\x37zXZ"},
-                                         {"zstd", 0, "\x28\xb5\x2f\xfd"}}};
-    const auto first = scanner.view(0, std::min<std::uint64_t>(10, scanner.bytes()));
-    const std::string_view begin(reinterpret_cast<const char*>(first.data()), first.size());
-    for (const Kind& k : kinds)
-        if (begin.size() > k.at && begin.substr(k.at).starts_with(k.magic))
-            throw Error(
-                fmt::format("gx: '{}' is compressed by {}: expected a plain tar file, whose "
-                            "images are read at their places. Decompress it.",
-                            file, k.name));
-}
-
 /// A block of zeros ends the archive; what follows are zeros too.
 inline void expect_end(const Index& index, std::uint32_t file, Scanner& scanner,
                        std::uint64_t zeros) {
@@ -152,7 +130,7 @@ inline void expect_end(const Index& index, std::uint32_t file, Scanner& scanner,
 template <class F>
 void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, const F& f) {
     Overrides next;
-    expect_uncompressed(scanner, index.files[file]);
+    encoded::expect_uncompressed(scanner.view(0, 10), index.files[file]);
     for (std::uint64_t at = 0;;) {
         const std::uint64_t left = scanner.bytes() - at;
         if (left < block)
