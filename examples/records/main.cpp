@@ -42,13 +42,10 @@ gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on
 }
 
 /// A sentence of the library, with this program's options in place of the library's.
-std::string with_options(std::string sentence, const Arguments& a) {
-    constexpr std::string_view code = gx::detail::encoded::skip_option;
-    if (const auto at = sentence.find(code); at != sentence.npos)
-        sentence.replace(at, code.size(),
-                         a.verify.empty() ? "with --skip-corrupt"
-                                          : "by packing the rest with --pack and --skip-corrupt");
-    return sentence;
+std::string with_options(const std::string& sentence, const Arguments& a) {
+    return gx::detail::encoded::with_skip_option(
+        sentence, a.verify.empty() ? "with --skip-corrupt"
+                                   : "by packing the rest with --pack and --skip-corrupt");
 }
 
 /// Prints and counts what was skipped.

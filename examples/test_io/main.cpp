@@ -287,6 +287,12 @@ Result measure_all(const Arguments& a, const gx::SourceRef& source, const gx::Gr
     return r;
 }
 
+/// A sentence of the library, whose option of corrupt records is none of this program's.
+std::string with_options(const std::string& sentence) {
+    return gx::detail::encoded::with_skip_option(
+        sentence, "by packing the rest with gx_records --pack and --skip-corrupt");
+}
+
 // ---- What it means --------------------------------------------------------------------------
 
 bool feed_limits(const Result& r) { return r.feed < r.step; }
@@ -369,7 +375,7 @@ void run(Arguments a) {
         fmt::print(
             "{} reads gave no image, so these rates are of the others. The first: {}\n"
             "  Change: mend or remove what is corrupt.\n",
-            skipped.count, gx::printable(skipped.first.front()));
+            skipped.count, gx::printable(with_options(skipped.first.front())));
     fmt::print("feed alone   {:>9.1f} images/s\n", r.feed);
     if (trained == nullptr) fmt::print("device       {:>9.1f} images/s, as given\n", r.step);
     else
@@ -418,5 +424,11 @@ int main(int argc, char** argv) {
                    "images/s of the device that is to be fed; measures no step")
         ->check(gx::number_in(0, 1e12));
     app.add_option("--json", a.json, "write the results to this file");
-    return gx::run_program(app, argc, argv, [&] { run(a); });
+    return gx::run_program(app, argc, argv, [&] {
+        try {
+            run(a);
+        } catch (const Error& e) {
+            throw Error(with_options(e.what()));
+        }
+    });
 }

@@ -139,6 +139,14 @@ with tempfile.TemporaryDirectory() as folder:
         file.write(b"no picture")
     corrupt, done = measured(folder, "images", "--device-rate", "1")
     assert corrupt["skipped"] > 0 and "images/1/1.png" in done.stdout, done.stdout
+    with open(f"{folder}/a.rec", "ab") as file:  # a record that its index does not list
+        file.write(bytes(8))
+    packing = "leave corrupt records out by packing the rest with gx_records --pack and --skip-"
+    corrupt, done = measured(folder, "a.rec", "--device-rate", "1")
+    assert corrupt["skipped"] == 1 and packing in done.stdout, done.stdout
+    os.rename(f"{folder}/mnist/train-images-idx3-ubyte", f"{folder}/digits")
+    refused(folder, packing, "digits")
+    os.rename(f"{folder}/digits", f"{folder}/mnist/train-images-idx3-ubyte")
 
     refused(folder, "There are: ResNet18", "images", "--model", "VGG")
     refused(folder, "Did you mean 'ResNet50'?", "images", "--model", "ResNet5")

@@ -41,6 +41,8 @@ static_assert(sizeof(Record) == 24, "stated as the cost of every index");
 /// In sentences that advise it: Decoded has an option of the same name, which is of images.
 inline constexpr std::string_view skip_option =
     "with on_corrupt = OnCorrupt::skip in the options of the source (EncodedOptions)";
+/// A sentence with `words` in place of skip_option: a program has options of its own.
+[[nodiscard]] GX_DECL std::string with_skip_option(std::string sentence, std::string_view words);
 
 /// Corrupt data, which OnCorrupt::skip leaves out.
 class CorruptRecord : public Error {

@@ -23,6 +23,12 @@ GX_DECL std::string quoted_text(std::string_view text) {
     return out;
 }
 
+GX_DECL std::string with_skip_option(std::string sentence, std::string_view words) {
+    if (const auto at = sentence.find(skip_option); at != sentence.npos)
+        sentence.replace(at, skip_option.size(), words);
+    return sentence;
+}
+
 GX_DECL void Index::corrupt(std::uint32_t file, std::uint64_t offset,
                             const std::string& what) const {
     const SamplePlace place{files[file], offset, false};
