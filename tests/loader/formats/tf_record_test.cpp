@@ -177,7 +177,12 @@ TEST_F(BadTfRecord, ExamplesThatDoNotFit) {
     EXPECT_TRUE(holds(skipped(example(image("x") + label(field(1, "\x02\x03")))), "2 values"));
     EXPECT_TRUE(holds(skipped(example(image("x") + image("x") + two)), "2 values of type bytes"));
     EXPECT_TRUE(holds(skipped(framed("\x0a\x7fxx")), "field of 127 bytes passes the end"));
+    const std::string fixed32 = "\x0d\x81\x80\x80" + std::string(1, 0),
+                      fixed64 = "\x09\x01\x02" + std::string(6, 0);
+    for (const std::string& list : {fixed32, fixed64})  // no int64 is stored so
+        EXPECT_TRUE(holds(skipped(example(image("x") + label(list))), "0 values of type int64"));
     EXPECT_TRUE(holds(skipped(framed("\x0b")), "a field of type 3"));
+    EXPECT_TRUE(holds(skipped(framed(field(0, "x"))), "a field of number 0"));
     EXPECT_TRUE(holds(skipped(framed("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")),
                       "a number in it does not end"));
     EXPECT_TRUE(holds(skipped(framed("")), "0 values"));

@@ -58,6 +58,7 @@ public:
     [[nodiscard]] Field next() {
         const std::uint64_t key = number();
         Field f{key >> 3, key & 7, 0, 0, 0};
+        if (f.number == 0) throw Flaw("it is no tf.train.Example: it has a field of number 0");
         if (f.wire == varint) f.value = number();
         else if (f.wire == bytes) f.value = number();
         else if (f.wire == fixed64) f.value = 8;
@@ -143,7 +144,7 @@ private:
             const Field f = values.next();
             if (f.number != 1) continue;
             if (f.wire == varint) set(f.value);
-            else
+            else if (f.wire == bytes)
                 for (Message<At> packed = message(f); packed.more();) set(packed.number());
         }
     }
