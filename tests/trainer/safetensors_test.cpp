@@ -209,6 +209,12 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(holds(told(file_of("{\"t\"", "")), "the header is not a JSON object"));
     EXPECT_TRUE(holds(told(file_of(R"({"t":3})", "")), "tensor 't' lacks dtype, shape"));
     EXPECT_TRUE(holds(told(file_of(R"({"t":{"dtype":"F32"}})", "")), "tensor 't' lacks"));
+    EXPECT_TRUE(holds(told(file_of(entry("[9],\"shape\":[1]", "[0,4]"), four)),
+                      "tensor 't' lacks dtype, shape or data_offsets, or has one twice"));
+    for (const char* metadata : {R"("a")", R"(["a"])", "3", R"({"a":1})", R"({"a":{"b":"c"}})"})
+        EXPECT_TRUE(holds(told(file_of(R"({"__metadata__":)" + std::string(metadata) + "}", "")),
+                          "/f': field '__metadata__' is not an object of texts"));
+    EXPECT_EQ(told(file_of(R"({"__metadata__":null})", "")), "no error") << "as Python has it";
     EXPECT_TRUE(holds(told(file_of(entry("[1]", "[0,4]", "BF16"), four)), "does not fit its"));
     for (const char* whole : {"F8_E4M3", "F8_E5M2", "F8_E8M0"})  // of shape alone
         EXPECT_EQ(told(file_of(entry("[4]", "[0,4]", whole), four)), "no error");

@@ -3,7 +3,7 @@
 
 #include <zlib.h>  // crc32_z
 
-#include <algorithm>    // copy
+#include <algorithm>    // copy, count
 #include <array>        // elements
 #include <bit>          // endian
 #include <cerrno>       // errno
@@ -139,8 +139,13 @@ public:
                 tensors_.insert(described(entry));
                 continue;
             }
-            for (const JsonValue& field : entry.items)
-                if (field.kind == JsonValue::Kind::string) metadata_[field.name] = field.text;
+            using enum JsonValue::Kind;
+            bool fits = entry.kind == object || entry.kind == null;
+            for (const JsonValue& field : entry.items) {
+                fits = fits && field.kind == string;
+                metadata_[field.name] = field.text;
+            }
+            if (!fits) throw wrong("field '__metadata__' is not an object of texts");
         }
         expect_no_holes();
     }
@@ -260,6 +265,9 @@ private:
     GX_COLD [[nodiscard]] Described described(const JsonValue& entry) const {
         const std::string& name = entry.name;
         try {
+            for (const std::string_view field : {"dtype", "shape", "data_offsets"})
+                if (std::ranges::count(entry.items, field, &JsonValue::name) != 1)
+                    throw JsonError("once");
             const auto& offsets = entry.at("data_offsets").array();
             if (offsets.size() != 2) throw JsonError("begin and end");
             Described t{
@@ -279,7 +287,8 @@ private:
                             "' does not fit its shape or the file");
             return t;
         } catch (const JsonError&) {
-            throw wrong("tensor '" + name + "' lacks dtype, shape or data_offsets");
+            throw wrong("tensor '" + name +
+                        "' lacks dtype, shape or data_offsets, or has one twice");
         }
     }
     /// The tensors fill the data, each from the end of the one before.
