@@ -105,8 +105,10 @@ void read_options(CLI::App& app, Options& o) {
                    "to simulate for all candidates; those with the most are dropped")
         ->check(number_in(1, 1e12, "from 1 to 1e12"))
         ->capture_default_str();
-    app.add_option("--profile", o.profile,
-                   "communication stack, as nccl-2.10+tcp-aws (default: by the machine)");
+    app.add_option(
+        "--profile", o.profile,
+        "communication stack, as nccl-2.10+tcp-aws (default: the machine's 'profile'; nccl-2.10 "
+        "and NICs at line rate where it has none)");
     app.add_option("--stack", o.stack,
                    "framework whose costs a step pays: pytorch-ddp, tensorflow-horovod, "
                    "mxnet-horovod, oneflow; none: computation and wire alone")

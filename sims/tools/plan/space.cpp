@@ -1,6 +1,5 @@
 #include <tools/plan/space.hpp>
 
-#include <algorithm>    // any_of
 #include <functional>   // less
 #include <map>          // machines by name
 #include <optional>     // kernels
@@ -104,6 +103,24 @@ std::string kernels_text(const SearchSpace& space) {
     return text;
 }
 
+/// The profile that is asked for, else the machine's own, else that of a library without a network.
+std::string profile_of(const sim::MachineSpec& machine, const Options& o) {
+    if (!o.profile.empty()) return o.profile;
+    const std::string_view own = machine.profile.view();
+    return own.empty() ? "nccl-2.10" : std::string(own);
+}
+
+/// What is assumed of the network of machines that nobody measured.
+std::string data_sheets_text(const std::string& names, const std::string& stack, const Options& o) {
+    std::string text = "data sheets of " + names + ", profile " + stack;
+    if (o.profile.empty()) text += " (another by --profile)";
+    if (!sim::find_profile(stack).has_transport)
+        text +=
+            "; no network stack is stated, so that NICs carry their line rate (field 'profile' of "
+            "a machine file states one, as nccl-2.10+tcp-aws)";
+    return text;
+}
+
 std::optional<sim::Framework> kernels_of(const Options& o) {
     if (o.kernels == "separate") return sim::separate_kernels;
     if (o.kernels == "channels-first") return sim::channels_first_kernels;
@@ -163,15 +180,7 @@ SearchSpace space_of(const Options& o, Inputs& inputs) {
                 fmt::format("--machine {} and {} are both named '{}': give one another "
                             "'name'",
                             other->second, name, machine.name.view()));
-        const std::string_view own = machine.name.view();
-        const bool listed = std::ranges::any_of(
-            sim::machine_makers, [&](auto make) { return make().name.view() == own; });
-        const bool tcp = listed && (own.starts_with("p2") || own.starts_with("p3"));
-        const bool efa = listed && (own.starts_with("p4d") || own.starts_with("p5"));
-        const std::string stack = !o.profile.empty() ? o.profile
-                                  : tcp              ? "nccl-2.10+tcp-aws"
-                                  : efa              ? "nccl-2.10+roce-100g"
-                                                     : "nccl-2.10";
+        const std::string stack = profile_of(machine, o);
         const bool stated = sim::states_network(named);
         if (stated)
             inputs.push_back({"network", true,
@@ -199,9 +208,7 @@ SearchSpace space_of(const Options& o, Inputs& inputs) {
         }
     }
     for (const auto& [stack, names] : unmeasured)
-        inputs.push_back({"network", false,
-                          "data sheets of " + names + ", profile " + stack +
-                              (o.profile.empty() ? " (another by --profile)" : "")});
+        inputs.push_back({"network", false, data_sheets_text(names, stack, o)});
     if (space.clusters.empty())
         throw Error(
             fmt::format("--most-gpus {}: each of these machines has more; allow as many as "

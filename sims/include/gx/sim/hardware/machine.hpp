@@ -66,6 +66,7 @@ struct MachineSpec {
     DollarsPerHour spot_price{};  ///< 0: unknown
     Label price_date{};           ///< of both prices
     Dollars purchase_price{};     ///< 0: unknown
+    Label profile{};              ///< of its usual network, by name; empty: unknown
     Wiring wiring{};
 };
 

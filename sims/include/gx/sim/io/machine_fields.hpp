@@ -47,6 +47,7 @@ void describe_machine(F& f, M& m) {
     f.field("spot_usd_per_hour", m.spot_price);
     f.field("price_date", m.price_date);
     f.field("purchase_usd", m.purchase_price);
+    f.field("profile", m.profile);
 }
 template <class F, class W>
 void describe_wiring(F& f, W& w) {

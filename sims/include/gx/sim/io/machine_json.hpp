@@ -12,7 +12,8 @@ namespace gx::sim {
 /// Reads a machine from a JSON object.
 ///
 /// Fields: name, gpu (a name that find_gpu knows, or an object of its own with, perhaps, "like"),
-/// gpus, nic_gbps, nics, host_memory_gb, price_usd_per_hour, ...; `wiring` with sockets, switches,
+/// gpus, nic_gbps, nics, host_memory_gb, price_usd_per_hour, profile (of clusters of it that state
+/// no network, a name that find_profile knows), ...; `wiring` with sockets, switches,
 /// gpu_ports, nic_ports, nvlinks, nvswitch_links, rings.
 /// Units:  in the name of the field; gb is 10^9 bytes and gbps 10^9 bits per second.
 /// Errors: gx::Error with file, line and column of what is not JSON; with file, line, field, value

@@ -28,7 +28,8 @@ using namespace gx::literals;
                   .price = {0.90},
                   .host_memory = 61_GiB,
                   .spot_price = {0.27},
-                  .price_date = "us-east-1; spot: one later listing"};
+                  .price_date = "us-east-1; spot: one later listing",
+                  .profile = "nccl-2.10+tcp-aws"};
     m.wiring = wiring::grouped({.gpus = 1, .per_switch = 1, .sockets = 1});
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
     return m;
@@ -43,7 +44,8 @@ using namespace gx::literals;
                   .price = {7.20},
                   .host_memory = 488_GiB,
                   .spot_price = {2.16},
-                  .price_date = "us-east-1; spot: one later listing"};
+                  .price_date = "us-east-1; spot: one later listing",
+                  .profile = "nccl-2.10+tcp-aws"};
     Wiring& w = m.wiring = wiring::grouped({.gpus = 8, .per_switch = 2, .sockets = 1});
     w.pcie_switch[4] = {.rate = wiring::pcie3_x16, .socket = 0};
     for (std::size_t board = 0; board < 4; ++board) w.pcie_switch[board].under = 4;
@@ -60,7 +62,8 @@ using namespace gx::literals;
                   .price = {14.40},
                   .host_memory = 732_GiB,
                   .spot_price = {4.32},
-                  .price_date = "us-east-1; spot: one later listing"};
+                  .price_date = "us-east-1; spot: one later listing",
+                  .profile = "nccl-2.10+tcp-aws"};
     Wiring& w = m.wiring = wiring::grouped({.gpus = 16, .per_switch = 2, .sockets = 2});
     for (int s = 0; s < 2; ++s)
         w.pcie_switch[static_cast<std::size_t>(8 + s)] = {.rate = wiring::pcie3_x16, .socket = s};
@@ -79,7 +82,8 @@ using namespace gx::literals;
                   .price = {3.06},
                   .host_memory = 61_GiB,
                   .spot_price = {0.918},
-                  .price_date = "us-east-1; spot: one later listing"};
+                  .price_date = "us-east-1; spot: one later listing",
+                  .profile = "nccl-2.10+tcp-aws"};
     m.wiring = wiring::grouped({.gpus = 1, .per_switch = 1, .sockets = 1});
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
     return m;
@@ -91,7 +95,8 @@ using namespace gx::literals;
                   .nic_line_rate = 10_Gbps,
                   .price = {12.24},
                   .host_memory = 244_GiB,
-                  .price_date = "us-east-1, unverified; spot unknown"};
+                  .price_date = "us-east-1, unverified; spot unknown",
+                  .profile = "nccl-2.10+tcp-aws"};
     m.wiring = wiring::grouped({.gpus = 4, .per_switch = 2, .sockets = 1});
     wiring::v100_quad(m.wiring);
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
@@ -106,7 +111,8 @@ using namespace gx::literals;
                   .price = {24.48},
                   .host_memory = 488_GiB,
                   .spot_price = {8.32},
-                  .price_date = "us-east-1, 2018; spot: 66 % less"};
+                  .price_date = "us-east-1, 2018; spot: 66 % less",
+                  .profile = "nccl-2.10+tcp-aws"};
     m.wiring = wiring::grouped({});
     wiring::v100_mesh(m.wiring);
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
@@ -119,7 +125,8 @@ using namespace gx::literals;
                   .nic_line_rate = 100_Gbps,
                   .price = {31.212},
                   .host_memory = 768_GiB,
-                  .price_date = "us-east-1, unverified; spot unknown"};
+                  .price_date = "us-east-1, unverified; spot unknown",
+                  .profile = "nccl-2.10+tcp-aws"};
     m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
     wiring::v100_mesh(m.wiring);
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
@@ -134,7 +141,8 @@ using namespace gx::literals;
                   .price = {21.96},
                   .nics = 4,
                   .host_memory = 1152_GiB,
-                  .price_date = "us-east-1, November 2026; spot unknown"};
+                  .price_date = "us-east-1, November 2026; spot unknown",
+                  .profile = "nccl-2.10+roce-100g"};
     Wiring& w = m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
     wiring::nics_under_switches(w, 1, wiring::pcie3_x16);
     wiring::nvswitch(w, wiring::a100_ports);
@@ -149,7 +157,8 @@ using namespace gx::literals;
                   .price = {55.04},
                   .nics = 8,
                   .host_memory = 2048_GiB,
-                  .price_date = "us-east-1, November 2026; spot unknown"};
+                  .price_date = "us-east-1, November 2026; spot unknown",
+                  .profile = "nccl-2.10+roce-100g"};
     Wiring& w = m.wiring = wiring::grouped(
         {.per_switch = 1, .pcie = wiring::pcie5_x16, .socket_link = wiring::amd_zen});
     w.peer_penalty = 1;

@@ -136,6 +136,8 @@ void checked(const FieldReader& f, const Spec& spec) {
     f.field("name", m.name);
     m.gpu = read_gpu(f);
     describe_machine(f, m);
+    if (!m.profile.view().empty())
+        (void)named(f, "profile", [&] { return find_profile(m.profile.view()); });
     read_wiring(f, m);
     f.finish();
     if (m.gpus > 1 && !m.wiring.known && !(m.peer_bandwidth.count > 0))
