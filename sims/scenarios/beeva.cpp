@@ -55,17 +55,22 @@ scenario::Scenario make() {
     const auto p2 = sim::machine::p2_8xlarge();
     const double steps = 6 * std::ceil(15'240.0 / (8 * 32));
     const double minutes = steps * seconds(device_step(large, p2, 8, 32)) / 60;
-    s.add({"ResNet-152, 6 epochs of 15,240 images on 8 K80", "min", 10, minutes});
-    s.add({"the same, on demand (published: below)", "dollars", 3, minutes / 60 * p2.price.count});
-    s.add({"the same, on the spot market of 2017", "dollars", {}, minutes / 60 * 8 * 0.30});
+    s.add({"wire alone, ResNet-152, 6 epochs of 15,240 images on 8 K80", "min", 10, minutes});
+    s.add({"wire alone, the same, on demand (published: below)", "dollars", 3,
+           minutes / 60 * p2.price.count});
+    s.add({"wire alone, the same, on the spot market of 2017",
+           "dollars",
+           {},
+           minutes / 60 * 8 * 0.30});
 
     const auto p3 = sim::machine::p3_8xlarge();
     const sim::ClusterSpec spec = gpus_of(p3, 4);
     const auto ring = sim::step_time<Ring<fp32>>(work_on(large, spec, 16), spec, {}).step;
     const auto device = device_step(large, p3, 4, 16);
-    s.add({"ResNet-152, 4 V100, batch 16: a ring after backward against 'device'", "% slower", 3.5,
+    s.add({"wire alone, 4 V100: a late ring against 'device'", "% slower", 3.5,
            100 * (seconds(ring) / seconds(device) - 1)});
-    s.add({"ResNet-152, 4 V100, batch 16: rate", "img/s", {}, 64 / seconds(device)});
+    s.add({"wire alone, 4 V100: 'device'", "img/s", {}, 64 / seconds(device)});
+    s.say("On V100: ResNet-152, batch 16; a late ring begins when backward ends.");
     s.say(
         "The published cost is an upper bound, and fine-tuning there trained all layers. Only "
         "the training step is simulated: the 10 minutes hold start-up and validation too. The "
