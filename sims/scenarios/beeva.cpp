@@ -48,8 +48,9 @@ scenario::Scenario make() {
     s.in_force("kernels: gx's rooflines of the K80 and the V100, fp32; no input pipeline");
     s.in_force("prices on demand, us-east-1; 0.30 dollars an hour of K80 spot, as BEEVA paid");
     const Graph large = graph<ResNet152>();
-    add_published(s, "ResNet-152", "beeva-k80-resnet152", 16, 96, true);
-    add_published(s, "ResNet-152", "beeva-k80-resnet152", 32, 95, false);
+    constexpr double blog_and_slides = (96 + 95) / 2.0;
+    add_published(s, "ResNet-152", "beeva-k80-resnet152", 16, blog_and_slides, true);
+    add_published(s, "ResNet-152", "beeva-k80-resnet152", 32, blog_and_slides, false);
     add_published(s, "ResNet-50", "beeva-k80-resnet50", 16, 94, false);
 
     const auto p2 = sim::machine::p2_8xlarge();
@@ -70,6 +71,9 @@ scenario::Scenario make() {
     s.add({"wire alone, 4 V100: a late ring against 'device'", "% slower", 3.5,
            100 * (seconds(ring) / seconds(device) - 1)});
     s.add({"wire alone, 4 V100: 'device'", "img/s", {}, 64 / seconds(device)});
+    s.say(
+        "Of ResNet-152 on K80 the blog has 96 % and the slides 95 %, of batches of 16 and 32 a "
+        "GPU, and neither says of which: both rows are compared with the mean.");
     s.say("On V100: ResNet-152, batch 16; a late ring begins when backward ends.");
     s.say(
         "The published cost is an upper bound, and fine-tuning there trained all layers. Only "
