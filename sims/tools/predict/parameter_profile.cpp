@@ -104,10 +104,10 @@ std::size_t begin_of_factor(std::string_view text, std::size_t i) {
         before.remove_suffix(end.size());
         return true;
     };
-    (void)take(" ");
+    const bool space = take(" ");
     if (!take("x") && !take("*") && !take("\xc3\x97") && !(before.size() == i && take("e")))
         return i;
-    (void)take(" ");
+    if (!take(" ") && space) return i;  // "ResNet-50 4x 375M": four times as wide
     const std::size_t begin = before.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
     return begin < before.size() ? begin : i;
 }
@@ -118,6 +118,8 @@ double millions_in(std::string_view name) {
     const std::string text = lower(name);
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (!is_digit(text[i])) continue;
+        const std::string_view before = std::string_view(text).substr(0, i);
+        if (before == "." || before.ends_with(" .")) --i;  // "Qwen .5B"
         const std::size_t size = number_size(std::string_view(text).substr(i));
         const double n = plain_number(std::string_view(text).substr(i, size)).value_or(0);
         const bool version = i > 0 && text[i - 1] == 'v';

@@ -24,9 +24,20 @@ TEST(ParameterProfiles, ReadsTheNumberOfParametersInAName) {
     EXPECT_EQ(millions_in("GPT 1.3B"), 1300);
     EXPECT_EQ(millions_in("Llama-2 7B"), 7000);
     EXPECT_EQ(millions_in("GPT-3 175 billion"), 175'000);
+    EXPECT_EQ(millions_in("Qwen .5B"), 500);
+    EXPECT_EQ(millions_in(".5B Qwen"), 500);
     for (const char* name : {"ResNet-50", "BERT-base", "ViT-B/16", "GPT-2 medium", "ResNet-50 by",
                              "EfficientNet-B4", "4 big layers", "YOLOv5m", ""})
         EXPECT_EQ(millions_in(name), 0) << name;
+}
+
+/// Chen et al. 2020, arXiv:2002.05709, table 6: ResNet-50 of width 2 and 4, ResNet-152 of width 2.
+TEST(ParameterProfiles, AWidthBeforeASpaceIsNoFactor) {
+    EXPECT_EQ(millions_in("SimCLR ResNet-50 2x 94M"), 94);
+    EXPECT_EQ(millions_in("ResNet-50 4x 375M"), 375);
+    EXPECT_EQ(millions_in("ResNet-152 2\u00d7 233M"), 233);
+    EXPECT_EQ(unread_size("ResNet-50 4x 375M"), "");
+    EXPECT_EQ(millions_in("net 8 x7B"), 0) << "of that number, not of the one before";
 }
 
 TEST(ParameterProfiles, ANumberIsNotCut) {
