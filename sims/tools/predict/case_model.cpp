@@ -2,8 +2,10 @@
 
 #include <algorithm>  // max
 #include <cmath>      // isfinite
+#include <set>        // GPUs of points
 
-#include <fmt/core.h>  // format
+#include <fmt/format.h>  // format
+#include <fmt/ranges.h>  // join
 
 #include <gx/core/error.hpp>                    // Error
 #include <tools/common/text.hpp>                // lower, has
@@ -90,10 +92,19 @@ std::vector<PredictedPoint> CaseModel::points(std::optional<Scheme> as) {
 const Point& CaseModel::find_base() const {
     if (!case_.asks())
         throw Error("field 'measured': no point has the role target, so nothing is asked");
-    for (const Point& p : case_.points)
-        if (p.role == Point::Role::base) return p;
-    for (const Point& p : case_.points)
-        if (p.role == Point::Role::given) return p;
+    const Point *base = nullptr, *given = nullptr;
+    for (const Point& p : case_.points) {
+        if (p.role == Point::Role::given && given == nullptr) given = &p;
+        if (p.role != Point::Role::base) continue;
+        if (base != nullptr)
+            throw Error(
+                fmt::format("{}base, as 'measured[{}]' is: expected one base, which others "
+                            "are compared with; mark this one given",
+                            field(p.index, "role"), base->index));
+        base = &p;
+    }
+    if (base != nullptr) return *base;
+    if (given != nullptr) return *given;
     throw Error(
         "field 'measured': no point has the role base or given: mark the one that "
         "others are compared with, and give its value and unit");
@@ -401,9 +412,15 @@ double CaseModel::efficiency_of(const Point& p) {
 }
 
 std::string CaseModel::why(const Stack& stack, const Hardware& h, const StepModel& model) const {
+    std::set<int> anchors;  // GPUs of the points that targets are predicted from
+    for (const Point& p : case_.points) {
+        if (p.role != Point::Role::target) continue;
+        const Point& from = anchor(p);
+        anchors.insert(gpus_of(from, group(from)));
+    }
     std::string text = fmt::format(
         "computation from the given rate at {} GPUs; {:.1f} MB of gradient a step; {} ({})",
-        gpus_of(base_, group(base_)), c_.gradient_mb_fp32 * c_.wire_bytes / 4, stack.name,
+        fmt::join(anchors, " and "), c_.gradient_mb_fp32 * c_.wire_bytes / 4, stack.name,
         stack.source);
     if (!model.algorithm().empty()) text += "; " + model.algorithm();
     text += fmt::format("; {:.0f} GB/s inside a machine, {:.2f} GB/s between",

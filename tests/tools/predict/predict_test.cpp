@@ -542,6 +542,23 @@ TEST(Predict, NamesTheFieldAndTheChoices) {
     EXPECT_THAT(
         predicted(two_p100, R"({"gpus": 1, "role": "base", "value": 2, "unit": "img/s"})").error,
         HasSubstr("no point has the role target"));
+    EXPECT_THAT(predicted(two_p100, R"({"gpus": 1, "role": "base", "value": 2, "unit": "img/s"},
+                                       {"gpus": 2, "role": "base", "value": 3, "unit": "img/s"},
+                                       {"gpus": 2, "role": "target"})")
+                    .error,
+                "field 'measured[1].role': base, as 'measured[0]' is: expected one base, which "
+                "others are compared with; mark this one given");
+}
+
+TEST(Predict, WhyNamesThePointsThatTargetsArePredictedFrom) {
+    const std::string points = R"({"gpus": 1, "role": "base", "value": 2, "unit": "img/s"},
+                                  {"gpus": 2, "role": "given", "value": 3, "unit": "img/s"},)";
+    EXPECT_THAT(predicted(two_p100, points + R"({"gpus": 2, "role": "target"})").why,
+                HasSubstr("computation from the given rate at 2 GPUs;"));
+    EXPECT_THAT(predicted(two_p100, points + R"({"gpus": 1, "role": "target"},
+                                                {"gpus": 2, "role": "target"})")
+                    .why,
+                HasSubstr("computation from the given rate at 1 and 2 GPUs;"));
 }
 
 TEST(Predict, ABadCaseLeavesTheOthersPredicted) {
