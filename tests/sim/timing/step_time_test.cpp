@@ -18,6 +18,7 @@
 #include <gx/reference/device.hpp>             // reference::Device
 #include <gx/sim/world/cluster.hpp>            // Cluster: the same with payload
 #include <gx/sim/world/device.hpp>             // Device
+#include <gx/sim/catalog/cluster_of.hpp>       // cluster_of
 #include <gx/sim/catalog/find_machine.hpp>     // machine_makers
 #include <gx/sim/catalog/simple_clusters.hpp>  // plain_p3_16xlarge
 #include <gx/trees/double_tree.hpp>            // DoubleTree
@@ -113,6 +114,38 @@ TEST(StepTime, OfALagTooSmallToSimulateIsTheStreams) {
     EXPECT_EQ(t.step, stream);
     EXPECT_EQ(t.exposed.count(), 1);
     EXPECT_FALSE(t.settled) << "not in the steps that were simulated";
+}
+
+/// Ranks that share a NIC drift apart, so that steps differ for good.
+TEST(StepTime, OfLateGradientsThatDoNotSettleIsTheMean) {
+    struct Drifting {
+        int machines, parts;
+        StepWork work;
+    };
+    for (Drifting d : {Drifting{12,
+                                9,
+                                {.forward = Nanoseconds(1'549'975),
+                                 .backward = Nanoseconds(2'800'614),
+                                 .elements = 4'263'840}},
+                       Drifting{6,
+                                10,
+                                {.forward = Nanoseconds(1'980'773),
+                                 .backward = Nanoseconds(1'125'800),
+                                 .elements = 1'846'062}}}) {
+        StepWork& w = d.work;
+        for (int p = 1; p <= d.parts; ++p)
+            w.ready.push_back({w.backward * p / d.parts, w.elements * (d.parts - p) / d.parts});
+        const auto time = [&](int steps) {
+            return gx::sim::step_time<gx::DoubleBuffered<gx::DoubleTree<8, gx::fp16>>>(
+                w, gx::sim::cluster_of("p3.8xlarge", d.machines), {.steps = steps});
+        };
+        const auto ends = time(120).ends;
+        const double mean = gx::seconds(ends[119] - ends[59]) / 60;
+        const StepTiming t = time(0);
+        EXPECT_NEAR(gx::seconds(t.step) / mean, 1, 0.005) << d.machines;
+        EXPECT_EQ(t.exposed, t.step - w.total()) << d.machines;
+        EXPECT_FALSE(t.settled) << d.machines;
+    }
 }
 
 TEST(StepTime, KernelsOfAReducerByHand) {

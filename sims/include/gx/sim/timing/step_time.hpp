@@ -111,11 +111,11 @@ template <Collective C>
     return std::max(step, before) - std::min(step, before) > step / 1000;
 }
 
-/// Of steps that have not settled, as where ranks that share links drift apart: the mean of the
-/// later half, and what of it is not computation.
-inline void take_mean(StepTiming& t, Nanoseconds computation, bool slowed) {
-    const std::size_t last = t.ends.size() - 1, half = last / 2;
-    t.step = (t.ends[last] - t.ends[half]) / std::int64_t(last - half);
+/// Of steps that have not settled, as where ranks that share links drift apart: the mean of those
+/// behind step `from`, and what of it is not computation.
+inline void take_mean(StepTiming& t, std::size_t from, Nanoseconds computation, bool slowed) {
+    const std::size_t last = t.ends.size() - 1;
+    t.step = (t.ends[last] - t.ends[from]) / std::int64_t(last - from);
     const Nanoseconds rest = std::max(Nanoseconds(0), t.step - computation);
     t.exposed = slowed ? std::min(t.exposed, rest) : rest;  // slowed kernels are no waiting
 }
@@ -133,7 +133,8 @@ inline void take_mean(StepTiming& t, Nanoseconds computation, bool slowed) {
 /// falls behind by the difference until a step waits for it. Where that takes more than 128 steps,
 /// or 2^24 messages, the step is the stream's time, and is not `settled`. Steps that differ by more
 /// than a thousandth are simulated 32 times or more, if that is at most 2^21 messages, and the step
-/// is the mean of their later half.
+/// is the mean of their later half; of the 32 that follow, where steps have begun to wait for the
+/// stream, if that is at most 2^24.
 /// Detail: as all_reduce_time. Virtual times are, to the nanosecond, those of Pipeline over a
 ///         sim::Cluster with payload, where nothing is `rounded`.
 template <Collective C>
@@ -161,13 +162,19 @@ template <Collective C>
     StepTiming t = of(steps > 0 ? steps : few);
     const bool is_sample = steps > 0 || slowness.differs_by_rank();  // and so is what it waits for
     if (!is_sample && shape.staleness > 0 && t.communication > t.step) {
-        constexpr std::int64_t most_steps = 128, most_messages = 1 << 24;
+        constexpr std::int64_t most_steps = 128, most_messages = 1 << 24, more = 32;
         // A step waits once the stream is behind by all that staleness hides, and its own step.
         const std::int64_t needed =
             (shape.staleness + 1) * (t.communication / (t.communication - t.step)) + few;
-        if (needed <= most_steps && std::int64_t(t.simulated) * needed <= most_messages * few)
-            t = of(int(needed));
-        if (const Nanoseconds lag = t.communication - t.step; lag.count() > 0) {
+        const auto affords = [&, each = std::int64_t(t.simulated)](std::int64_t count) {
+            return each * count <= most_messages * few;
+        };
+        const bool reached = needed <= most_steps && affords(needed);
+        if (reached) t = of(int(needed));
+        if (reached && detail::differ(t.ends) && affords(needed + more)) {
+            t = of(int(needed + more));
+            detail::take_mean(t, std::size_t(needed - 1), work.total(), slowness.any());
+        } else if (const Nanoseconds lag = t.communication - t.step; lag.count() > 0) {
             t.step += lag;
             t.exposed += lag;
             t.settled = false;
@@ -176,7 +183,7 @@ template <Collective C>
         constexpr std::int64_t most_messages = 1 << 21;
         const std::int64_t many = std::max(32, 2 * few);
         if (std::int64_t(t.simulated) * many <= most_messages * few) t = of(int(many));
-        if (!t.settled) detail::take_mean(t, work.total(), slowness.any());
+        if (!t.settled) detail::take_mean(t, (t.ends.size() - 1) / 2, work.total(), slowness.any());
     }
     t.floor =
         std::max(work.total(), detail::wire_floor(spec, {work.elements * shape.element_bytes}));
