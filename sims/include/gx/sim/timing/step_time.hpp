@@ -31,7 +31,8 @@ struct StepTiming {
     Nanoseconds communication{};  ///< rank 0's stream reduces so long for one gradient
     Nanoseconds exposed{};        ///< rank 0 waits so long for the gradient of a step; of a mean
                                   ///< step what of it is not computation
-    Nanoseconds floor{};          ///< no step is shorter: computation, or the bytes over the NICs
+    Nanoseconds floor{};          ///< undisturbed computation, or the bytes over the NICs: no step
+                                  ///< is shorter, unless jitter or a factor speeds kernels up
     std::uint64_t messages = 0;   ///< of all ranks in a step
     Bytes wire{};                 ///< of these, between machines
     std::vector<Nanoseconds> ends{};  ///< of each step simulated, on the rank that is last
