@@ -21,7 +21,7 @@ struct Interval {
 
 /// Half the width of an interval, in points, and its bounds:
 ///
-///     [p - half, min(p + half, 101)]        around a prediction p
+///     [max(p - half, p / 10), min(p + half, max(101, p + 1))]        around a prediction p
 ///
 /// The upper bound is linear scaling from the base, which no more GPUs exceed but by what figures
 /// are rounded and repeated to, 1 point. Intervals that widened with what is uncertain (the time
