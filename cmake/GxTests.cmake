@@ -44,6 +44,11 @@ string(JOIN "" GX_TESTS_ALONE
 
 include(GxTestBatch)  # GX_TEST_TEXTS_ALONE
 
+# Those that take longest are begun early, so that none is left alone at the end.
+string(JOIN "" GX_TESTS_LONG
+  "^(plugins\\.nccl\\.(survival|captured_steps|conformance)|testing\\.(mutants|conformance)|"
+  "trainer\\.survival_(far|owners))_test$")
+
 # gx_test_name(OUT SOURCE): plugins.nccl.world_test of plugins/nccl/tests/world_test.cpp.
 function(gx_test_name out source)
   file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${source})
@@ -87,6 +92,10 @@ function(gx_test_batch sources links)
     endforeach()
   endif()
   set_tests_properties(${names} PROPERTIES TIMEOUT ${GX_TEST_TIMEOUT})
+  list(FILTER names INCLUDE REGEX "${GX_TESTS_LONG}")
+  if(names)
+    set_tests_properties(${names} PROPERTIES COST 50)
+  endif()
   set_property(DIRECTORY APPEND PROPERTY GX_TEST_PROGRAMS ${program})
 endfunction()
 
