@@ -126,6 +126,18 @@ TEST(Safetensors, AnotherProgramMayWriteThemAgain) {
         holds(told(file_of(header("v"), data.substr(4) + data.substr(0, 4))), "has changed"));
 }
 
+TEST(Safetensors, TextsThatAreNoUtf8AreReadBackAsJsonHasThem) {
+    const Folder folder;
+    const std::vector<float> a{1};
+    gx::write_safetensors(folder / "f", {{"caf\xe9", {}, a}},
+                          {{"file", "caf\xe9.jpg"}, {"k\xe8", "1"}, {"k\xe9", "2\x01\\"}});
+    const auto back = gx::read_safetensors(folder / "f");
+    EXPECT_TRUE(back.summed);
+    EXPECT_EQ(back.metadata.at("file"), "caf\ufffd.jpg");
+    EXPECT_EQ(back.metadata.at("k\ufffd"), "2\x01\\") << "the last of those that are read alike";
+    EXPECT_EQ(back.tensors.at("caf\ufffd").values, a);
+}
+
 /// Earlier versions had "crc32" first, of the header with zeros in its place and of the data.
 TEST(Safetensors, EarlierSumsHold) {
     const Folder folder;

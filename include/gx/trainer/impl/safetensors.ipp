@@ -318,12 +318,16 @@ private:
 GX_DECL void write_safetensors(const std::filesystem::path& path,
                                const std::vector<NamedTensor>& tensors,
                                const std::map<std::string, std::string>& metadata) {
+    // What is no UTF-8 is read as another text.
+    const auto as_read = [](const std::string& text) { return read_json(json_quoted(text)).text; };
+    std::map<std::string, std::string> texts;
+    for (const auto& [key, value] : metadata) texts[as_read(key)] = as_read(value);
     detail::ContentSum sum;
     for (const auto& t : tensors)
-        sum.add(t.name, "F32", t.shape, t.values.data(), t.values.size_bytes());
+        sum.add(as_read(t.name), "F32", t.shape, t.values.data(), t.values.size_bytes());
     JsonWriter header;
     header.open('{').name("__metadata__").open('{');
-    header.field(detail::ContentSum::field, sum.text(metadata));
+    header.field(detail::ContentSum::field, sum.text(texts));
     for (const auto& [key, value] : metadata)
         if (key != detail::ContentSum::field) header.field(key, value);
     header.close('}');
