@@ -337,6 +337,31 @@ void expect_agreement(const Graph& g, bool winograd) {
 }
 }  // namespace
 
+/// As of a sparse channel behind a ReLU, or of a mark in a corner.
+TEST(OneDnnAgreement, AgreesOnTheVarianceWhereTheFirstPixelsAreFarFromTheMean) {
+    for (const int channels : {1, 16}) {
+        GraphBuilder b("norm", {channels, 56, 56}, 3);
+        const int x = b.max_pool(b.batch_norm(0, {}, "norm"), Window::square(56, 56), "pool");
+        b.softmax_cross_entropy(b.linear(b.flatten(x, "flatten"), 3, true, "last"), 0, "loss");
+        const Graph g = std::move(b).finish();
+        Data data(g, 16, 1);
+        for (std::size_t i = 0; i < data.images.size(); ++i) {
+            const bool marked = i % (56 * 56) == 0 && i / (56 * 56) < std::size_t(channels);
+            data.images[i] = marked ? 100.1f : 0.01f * data.images[i];
+        }
+        gx::reference::Device reference(g, {.batch = 16});
+        gx::onednn::Device device(g, {.batch = 16});
+        const std::vector<float> p = agreement::parameters(g, 1);
+        reference.update([&](std::span<float> m) { reference.from_canonical(p, m); });
+        device.update([&](std::span<float> m) { device.from_canonical(p, m); });
+        (void)reference.forward(data.batch(), Mode::train);
+        (void)device.forward(data.batch(), Mode::train);
+        for (std::size_t i = 0; i < device.statistics().size(); ++i) {
+            const float expected = reference.statistics()[i];
+            EXPECT_NEAR(device.statistics()[i], expected, 1e-5 * std::abs(expected)) << i;
+        }
+    }
+}
 TEST(OneDnnAgreement, AgreesOnLeNet) { expect_agreement(gx::graph<gx::LeNet>(), true); }
 TEST(OneDnnAgreement, AgreesOnResNet8) {
     expect_agreement(gx::graph<gx::FashionResNet<8>>(), true);

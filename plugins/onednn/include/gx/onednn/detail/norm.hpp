@@ -122,6 +122,8 @@ private:
     }
 };
 
+/// Sums about the mean of a lane's first image, which is within the square root of its number of
+/// images deviations of the lane's.
 class NormSumsStep : public Step {
 public:
     explicit NormSumsStep(Norm& norm) : norm_(norm) {}
@@ -131,20 +133,29 @@ public:
             auto& sums = norm_.sums(at.lane);
             const E* x = norm_.x->image_of<E>(at.first);
             if (at.opens) {
-                std::fill(sums.first.begin(), sums.first.end(), 0.0);
-                std::fill(sums.second.begin(), sums.second.end(), 0.0);
-                const auto pixels = static_cast<std::size_t>(norm_.layout.pixels());
+                std::ranges::fill(sums.shift, 0.0f);
+                begin(sums);
+                add<E>(sums, x, 1);
                 for (std::size_t c = 0; c < sums.shift.size(); ++c)
-                    sums.shift[c] =
-                        widen(x[norm_.layout.index(static_cast<std::int64_t>(c * pixels))]);
+                    sums.shift[c] = static_cast<float>(sums.first[c] / norm_.layout.pixels());
+                begin(sums);
             }
-            run_kernel<NormSums<E>>(typename NormSums<E>::Args{x, norm_.layout.grid(at.count),
-                                                               sums.shift.data(), sums.first.data(),
-                                                               sums.second.data()});
+            add<E>(sums, x, at.count);
         });
     }
 
 private:
+    static void begin(Norm::Sums& sums) {
+        std::ranges::fill(sums.first, 0.0);
+        std::ranges::fill(sums.second, 0.0);
+    }
+    template <class E>
+    void add(Norm::Sums& sums, const E* x, int images) {
+        run_kernel<NormSums<E>>(typename NormSums<E>::Args{x, norm_.layout.grid(images),
+                                                           sums.shift.data(), sums.first.data(),
+                                                           sums.second.data()});
+    }
+
     Norm& norm_;
 };
 
