@@ -56,6 +56,9 @@ TEST(MachineFile, AClusterStatesItsNetworkAndAMachineDoesNot) {
     using gx::sim::states_network;
     gx::sim::ClusterSpec c{.machine = gx::sim::find_machine("p3.16xlarge")};
     EXPECT_FALSE(states_network(c));
+    c.machines = 4;
+    EXPECT_FALSE(states_network(c)) << "a count says nothing of it";
+    c.machines = 1;
     c.profile = gx::sim::find_profile("ib-edr");
     EXPECT_TRUE(states_network(c)) << "of one machine too";
     c.profile = {};

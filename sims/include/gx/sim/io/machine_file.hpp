@@ -69,7 +69,7 @@ namespace gx::sim {
 /// Whether a cluster says more of its network than its machines' NICs: latency, caps, a fabric or a
 /// profile, as a cluster file does and a machine does not.
 [[nodiscard]] inline bool states_network(const ClusterSpec& c) {
-    return c.machines > 1 || c.latency.count() > 0 || c.flow_cap.count > 0 || c.goodput != 1 ||
+    return c.latency.count() > 0 || c.flow_cap.count > 0 || c.goodput != 1 ||
            c.fabric.kind != Fabric{}.kind || c.profile.name != Profile{}.name;
 }
 
