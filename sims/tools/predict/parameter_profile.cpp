@@ -119,7 +119,9 @@ double millions_in(std::string_view name) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (!is_digit(text[i])) continue;
         const std::string_view before = std::string_view(text).substr(0, i);
-        if (before == "." || before.ends_with(" .")) --i;  // "Qwen .5B"
+        if (before.ends_with('.') &&
+            (i == 1 || std::isalnum(static_cast<unsigned char>(text[i - 2])) == 0))
+            --i;  // "Qwen .5B"
         const std::size_t size = number_size(std::string_view(text).substr(i));
         const double n = plain_number(std::string_view(text).substr(i, size)).value_or(0);
         const bool version = i > 0 && text[i - 1] == 'v';
