@@ -48,6 +48,7 @@ TEST(Unbiased, HoldsWhateverTheSeed) {
         gx::testing::check_unbiased<Sparse>(OnThreads{}, seed, report);
         gx::testing::check_unbiased<SparseBlocks>(OnThreads{}, seed, report);
         gx::testing::check_unbiased<Stochastic>(OnThreads{}, seed, report);
+        gx::testing::check_unbiased<gx::testing::Ternary<gx::Ring<>>>(OnThreads{}, seed, report);
         EXPECT_EQ(report.text(), "") << seed;
     }
 }

@@ -185,24 +185,25 @@ void check_telescoping(const Worlds& on, std::uint64_t seed, ConformanceReport& 
     check_telescoping(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// What error feedback keeps it applies later: of 200 equal steps, in which ranks have gradients of
-/// 1, 4, 9 ... times the first one's, or of the last one's, the average that was applied is no
-/// further from their mean than half of its length. The telescoping law holds for a reducer that
-/// keeps all, or all but one rank's. The same holds for each eight elements that are drawn from the
-/// eighths of 4,097 elements, in buckets of 1,000, and of 65,600: within 40 steps in which they
-/// alone are not 0, or in which no element is, or else 2,000 of the first kind, in which one that
-/// sends a random 200th of its elements has sent each. Check "progress".
+/// What error feedback keeps it applies later: of 200 equal steps, else of 2,000, in which ranks
+/// have gradients of 1, 4, 9 ... times the first one's, or of the last one's, the average that was
+/// applied is no further from their mean than half of its length. The telescoping law holds for a
+/// reducer that keeps all, or all but one rank's. The same holds for each eight elements that are
+/// drawn from the eighths of 4,097 elements, in buckets of 1,000, and of 65,600: within 40 steps in
+/// which they alone are not 0, or in which no element is, or else 2,000 of the first kind. In these
+/// one that sends a random 200th of its elements has sent each. Check "progress".
 /// Accuracy: error_feedback.
 template <Reducer R, class Worlds>
 void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_progress(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// The average over 1 000 reductions of equal gradients lies within 6 standard errors of the mean,
-/// of 16 elements at 2 ranks. That over 20, else over 200, else, of no more than 4,097 elements,
-/// over 2,000 is no further from it than chance takes one value in 10^11, by Bernstein's
-/// inequality: of each of 65 to 65,600 elements, and of each 64 of them projected on their mean.
-/// Their variance is taken to be at least that of all of them. Check "bias". Accuracy: unbiased.
+/// The average over equal gradients is no further from their mean than chance takes one value in
+/// 10^11, by Bernstein's inequality: over 1,000 reductions of 16 elements of magnitudes from 2^-6
+/// to 2^6 at 2 ranks; and over 20 reductions, else over 200, else, of no more than 4,097 elements,
+/// over 2,000, of each of 65 to 65,600 elements of like magnitude, and of each 64 of them projected
+/// on their mean. A value's variance, in parts of its magnitude, is taken to be at least that of
+/// all of them. Check "bias". Accuracy: unbiased.
 ///
 ///     ranks    1 to 8 at 65 elements, whole or in four buckets; 2 at 4,097 and 65,600, whole; 3 at
 ///              4,097 in five buckets

@@ -1,12 +1,13 @@
-// ErrorFeedback, StochasticRounding, RandomSparse: small lossy reducers, for tests.
+// ErrorFeedback, StochasticRounding, RandomSparse, Ternary: small lossy reducers, for tests.
 #pragma once
 
-#include <bit>      // bit_cast
-#include <cmath>    // isfinite
-#include <cstddef>  // size_t
-#include <cstdint>  // int64_t
-#include <string>   // name
-#include <utility>  // swap
+#include <algorithm>  // max
+#include <bit>        // bit_cast
+#include <cmath>      // abs, copysign, isfinite
+#include <cstddef>    // size_t
+#include <cstdint>    // int64_t
+#include <string>     // name
+#include <utility>    // swap
 
 #include <gx/core/rng.hpp>                      // Rng
 #include <gx/reducer/accuracy.hpp>              // Accuracy
@@ -212,7 +213,7 @@ struct StochasticRounding : Drawing<R> {
     }
 };
 
-/// Sends one block of elements in 128, by chance, times 128, and 0 in place of the others: unbiased.
+/// Sends one block of elements in 128, by chance, times 128, and 0 in place of others: unbiased.
 template <Reducer R, std::uint64_t block = 1>
 struct RandomSparse : Drawing<R> {
     [[nodiscard]] static std::string name() {
@@ -222,6 +223,22 @@ struct RandomSparse : Drawing<R> {
         this->change(
             link.rank(), bucket,
             [](float x, float draw) { return draw < 1.0f / 128 ? 128 * x : 0; }, block);
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Each element becomes 0 or the largest one's magnitude: unbiased, and seldom not 0.
+/// Source: Wen et al. 2017, TernGrad, arXiv:1705.07878.
+template <Reducer R>
+struct Ternary : Drawing<R> {
+    [[nodiscard]] static std::string name() { return "Ternary<" + reducer_name<R>() + ">"; }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        float most = 0;
+        for (const float x : bucket)
+            if (std::isfinite(x)) most = std::max(most, std::abs(x));
+        this->change(link.rank(), bucket, [most](float x, float draw) {
+            return draw * most < std::abs(x) ? std::copysign(most, x) : 0;
+        });
         return this->inner_.all_reduce(link, bucket);
     }
 };

@@ -419,7 +419,9 @@ GX_DECL void check_progress(const ReducerUnderTest& r, const AnyWorld& world, st
                                          .bucket_elements = 10,
                                          .windows = {{0, elements}},
                                          .falls = falls};
-            for (const auto& kept : detail::kept_windows(r, world, seed, c, steps, steps, report))
+            if (detail::kept_windows(r, world, seed, c, steps, steps, report).empty()) continue;
+            for (const auto& kept :
+                 detail::kept_windows(r, world, seed, c, 10 * steps, 10 * steps, report))
                 detail::add_kept(c, kept, report);
         }
     if (report.found > before) return;  // long buckets say no more
@@ -459,18 +461,40 @@ inline double chance(const Draws& d, std::size_t calls) {
     return (far + std::sqrt(far * far + 2 * n * d.variance * log)) / n;
 }
 
-/// A case of biased(): lengths in which each element has a magnitude from 1 to 2.
-struct BiasCase {
-    Placement placement;
-    std::size_t elements, bucket_elements;
-};
 /// Elements of a bucket whose average is off: one of them, or 64 as one, projected on their mean.
 struct Biased {
     Window window{};
     double average = 0, expected = 0, chance = 0;
 };
-/// Values are drawn alike: each one's variance is at least that of all together, since one that is
-/// seldom sent may not have been seen.
+/// The windows whose average over the calls is off by more than `rounding` and chance. Values are
+/// drawn alike: each one's variance is at least that of all together, since one that is seldom sent
+/// may not have been seen.
+inline std::vector<Biased> off_by_more_than_chance(const std::vector<Window>& windows,
+                                                   std::size_t calls, auto value, auto expected,
+                                                   auto rounding) {
+    std::vector<Biased> off;
+    std::vector<Draws> all;
+    Draws pooled;
+    for (const Window& w : windows) {
+        all.push_back(draws_of(calls, [&](std::size_t t) { return value(t, w); }));
+        pooled.variance += all.back().variance / static_cast<double>(windows.size());
+        pooled.farthest = std::max(pooled.farthest, all.back().farthest);
+    }
+    for (std::size_t w = 0; w < windows.size(); ++w) {
+        const double average = all[w].average, mine = expected(windows[w]);
+        const double by_chance =
+            chance({0, std::max(pooled.variance, all[w].variance), pooled.farthest}, calls);
+        if (!(std::abs(average - mine) <= by_chance + rounding(windows[w])))
+            off.push_back({windows[w], average, mine, by_chance});
+    }
+    return off;
+}
+
+/// A case of biased(): lengths in which each element has a magnitude from 1 to 2.
+struct BiasCase {
+    Placement placement;
+    std::size_t elements, bucket_elements;
+};
 inline std::vector<Biased> biased(const ReducerUnderTest& r, const AnyWorld& world,
                                   std::uint64_t seed, const BiasCase& c, std::size_t calls,
                                   ConformanceReport& report) {
@@ -488,32 +512,14 @@ inline std::vector<Biased> biased(const ReducerUnderTest& r, const AnyWorld& wor
     const auto given = [&](std::size_t t, std::size_t i) {
         return static_cast<double>(out.rows[t][0][i]);
     };
-    std::vector<Biased> off;
-    const auto judge = [&](const std::vector<Window>& windows, auto value, auto expected,
-                           auto rounding) {
-        std::vector<Draws> all;
-        Draws pooled;
-        for (const Window& w : windows) {
-            all.push_back(draws_of(calls, [&](std::size_t t) { return value(t, w); }));
-            pooled.variance += all.back().variance / static_cast<double>(windows.size());
-            pooled.farthest = std::max(pooled.farthest, all.back().farthest);
-        }
-        for (std::size_t w = 0; w < windows.size(); ++w) {
-            const double average = all[w].average, mine = expected(windows[w]);
-            const double by_chance =
-                chance({0, std::max(pooled.variance, all[w].variance), pooled.farthest}, calls);
-            if (!(std::abs(average - mine) <= by_chance + rounding(windows[w])))
-                off.push_back({windows[w], average, mine, by_chance});
-        }
-    };
     std::vector<Window> each, windows;
     for (std::size_t i = 0; i < c.elements; ++i) each.push_back({i, i + 1});
     for (std::size_t begin = 0, end = 0; begin < c.elements; begin = end) {
         end = c.elements - begin < 2 * width ? c.elements : begin + width;
         windows.push_back({begin, end});
     }
-    judge(
-        each, [&](std::size_t t, Window w) { return given(t, w.begin); },
+    std::vector<Biased> off = off_by_more_than_chance(
+        each, calls, [&](std::size_t t, Window w) { return given(t, w.begin); },
         [&](Window w) { return mean[w.begin]; }, [&](Window w) { return bound[w.begin]; });
     const auto projected = [&](Window w, auto x) {
         double sum = 0, length = 0;
@@ -521,8 +527,8 @@ inline std::vector<Biased> biased(const ReducerUnderTest& r, const AnyWorld& wor
             sum += x(i) * mean[i], length += mean[i] * mean[i];
         return sum / length;
     };
-    judge(
-        windows,
+    const std::vector<Biased> together = off_by_more_than_chance(
+        windows, calls,
         [&](std::size_t t, Window w) {
             return projected(w, [&](std::size_t i) { return given(t, i); });
         },
@@ -530,6 +536,7 @@ inline std::vector<Biased> biased(const ReducerUnderTest& r, const AnyWorld& wor
         [&](Window w) {
             return projected(w, [&](std::size_t i) { return std::copysign(bound[i], mean[i]); });
         });
+    off.insert(off.end(), together.begin(), together.end());
     return off;
 }
 
@@ -568,21 +575,25 @@ GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, st
     const Rows rows = wide_magnitudes(seed, p.ranks(), elements);
     const auto out = detail::reduce(r, world, p, std::vector<Rows>(calls, rows), report);
     detail::check_outcome(r, out, p, report);
+    report.values += static_cast<std::int64_t>(calls * elements);
     const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
+    std::vector<detail::Window> each;
+    std::vector<double> size(elements);  // by which they are drawn alike
     for (std::size_t i = 0; i < elements; ++i) {
-        double sum = 0, squares = 0;
-        for (std::size_t t = 0; t < calls; ++t) {
-            const double off = static_cast<double>(out.rows[t][0][i]) - mean[i];
-            sum += off;
-            squares += off * off;
-        }
-        const double average = sum / calls, error = std::sqrt(squares / calls / (calls - 1.0));
-        report.values += static_cast<std::int64_t>(calls);
-        if (std::abs(average) <= 6 * error + bound[i]) continue;
-        report.add("bias", "element " + std::to_string(i) + ": the average of " +
+        each.push_back({i, i + 1});
+        for (const auto& row : rows) size[i] += std::abs(static_cast<double>(row[i])) / p.ranks();
+    }
+    const auto off = [&](std::size_t t, detail::Window w) {
+        return (static_cast<double>(out.rows[t][0][w.begin]) - mean[w.begin]) / size[w.begin];
+    };
+    const auto rounding = [&](detail::Window w) { return bound[w.begin] / size[w.begin]; };
+    for (const auto& b : detail::off_by_more_than_chance(
+             each, calls, off, [](detail::Window) { return 0.0; }, rounding)) {
+        const double magnitude = size[b.window.begin];
+        report.add("bias", "element " + std::to_string(b.window.begin) + ": the average of " +
                                std::to_string(calls) + " reductions is off by " +
-                               std::to_string(average) + ", and 6 standard errors are " +
-                               std::to_string(6 * error));
+                               detail::number(b.average * magnitude) + ", and chance takes it " +
+                               detail::number(b.chance * magnitude) + " away");
     }
     for (const detail::BiasCase& c : std::initializer_list<detail::BiasCase>{{{1, 1}, 65, 20},
                                                                              {{1, 2}, 65, 0},
