@@ -10,7 +10,7 @@ class MpiConformance : public OnMpi {
 protected:
     /// All processes end with the same words.
     [[nodiscard]] std::string words_of_all(int ranks, const std::string& arguments,
-                                           int seconds = 100) const {
+                                           int seconds = 200) const {
         const testing_support::Folder folder;
         const JobEnd end = mpi_run(GetParam(), ranks, arguments, GetParam(), folder, seconds);
         EXPECT_EQ(end.status, 0) << end.output;

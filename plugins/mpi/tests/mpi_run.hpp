@@ -46,7 +46,7 @@ inline constexpr Mpi mpich{"Mpich", "mpiexec.mpich", "", "setsid --wait", GX_MPI
 /// Runs `arguments` of the rank program, as "mode more": the folder comes second. A job that hangs
 /// is ended after `seconds`, with status 124. `around`: the command of the shell that holds it.
 inline JobEnd mpi_run(const Mpi& mpi, int ranks, const std::string& arguments, const Mpi& by,
-                      const testing_support::Folder& folder, int seconds = 100,
+                      const testing_support::Folder& folder, int seconds = 200,
                       std::pair<std::string, std::string> around = {}) {
     const testing_support::Folder outside;
     std::ofstream(folder / "file") << "no folder";
