@@ -18,6 +18,8 @@
 #include <numeric>  // iota
 #include <thread>   // ranks of one process
 
+#include <testing/processes_run.hpp>  // status_of_child
+
 namespace {
 
 using gx::Delivery;
@@ -522,67 +524,52 @@ TEST(Mesh, BehindASendThatIsWithdrawnNoOtherOfItsChannelGoesOut) {
     EXPECT_TRUE(zero.wait(of_other).complete());
 }
 
-TEST(Mesh, AProgramThatClosesAllDescriptorsIsTold) {
-    const pid_t child = fork();
-    if (child == 0) {
-        (void)::alarm(20);
-        bool told = false;
-        {
-            Meshes m(2);
-            for (const std::size_t rank : {1u, 0u}) (void)m.all[rank]->session->join();
-            std::vector<int> x(1);
-            Endpoint zero = m[0];
-            const Request r = zero.receive(1, 0, in(x));
-            for (int fd = 3; fd < 256; ++fd) ::close(fd);
-            told = !zero.wait(r).complete();
-            rusage used{};
-            ::getrusage(RUSAGE_SELF, &used);
-            told = told && used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0;  // no busy waiting
-        }
-        ::_exit(told ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+/// Whether rank 0 of two is told, in a child that closes all descriptors while it waits for rank 1,
+/// and what then(meshes) says of that.
+template <class F>
+bool is_told_where_all_is_closed(F then) {
+    return testing_support::status_of_child([&] {
+               Meshes m(2);
+               for (const std::size_t rank : {1u, 0u}) (void)m.all[rank]->session->join();
+               std::vector<int> x(1);
+               Endpoint zero = m[0];
+               const Request r = zero.receive(1, 0, in(x));
+               for (int fd = 3; fd < 256; ++fd) ::close(fd);
+               return then(m, [&] { return !zero.wait(r).complete(); }) ? 0 : 1;
+           }) == 0;
 }
-
+TEST(Mesh, AProgramThatClosesAllDescriptorsIsTold) {
+    EXPECT_TRUE(is_told_where_all_is_closed([](Meshes&, auto is_told) {
+        const bool told = is_told();
+        rusage used{};
+        ::getrusage(RUSAGE_SELF, &used);
+        return told && used.ru_utime.tv_sec + used.ru_stime.tv_sec == 0;  // no busy waiting
+    }));
+}
 /// Sockets that have their numbers by then are read, written and shut down by nobody else.
 TEST(Mesh, SocketsThatTakeTheNumbersOfDescriptorsStayAsTheyAre) {
     if constexpr (GX_THREAD_SANITIZER)
         GTEST_SKIP() << "a descriptor that is closed while others use it is a race";
-    const pid_t child = fork();
-    if (child == 0) {
-        (void)::alarm(20);
-        bool told = false, same = true;
-        {
-            Meshes m(2);
-            for (const std::size_t rank : {1u, 0u}) (void)m.all[rank]->session->join();
-            std::vector<int> x(1);
-            Endpoint zero = m[0];
-            const Request r = zero.receive(1, 0, in(x));
-            for (int fd = 3; fd < 256; ++fd) ::close(fd);
-            std::vector<std::array<int, 2>> mine(20);
-            const std::string text(100, 'x');
-            for (auto& pair : mine) {
-                (void)::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data());
-                for (const int end : pair) (void)!::write(end, text.data(), text.size());
-            }
-            (void)m[1].send(0, 0, out(x));
-            told = !zero.wait(r).complete();
-            for (const auto& pair : mine)
-                for (const int end : pair) {
-                    std::string read(2 * text.size(), 0);
-                    const auto n = ::recv(end, read.data(), read.size(), MSG_DONTWAIT);
-                    same = same && n == std::ssize(text) && read.starts_with(text);
-                }
-            for (const auto& pair : mine)
-                for (const int end : pair) same = same && ::send(end, "y", 1, MSG_NOSIGNAL) == 1;
+    EXPECT_TRUE(is_told_where_all_is_closed([](Meshes& m, auto is_told) {
+        std::vector<std::array<int, 2>> mine(20);
+        const std::string text(100, 'x');
+        for (auto& pair : mine) {
+            (void)::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data());
+            for (const int end : pair) (void)!::write(end, text.data(), text.size());
         }
-        ::_exit(told && same ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+        const std::vector<int> y(1);
+        (void)m[1].send(0, 0, out(y));
+        bool same = is_told();
+        for (const auto& pair : mine)
+            for (const int end : pair) {
+                std::string read(2 * text.size(), 0);
+                const auto n = ::recv(end, read.data(), read.size(), MSG_DONTWAIT);
+                same = same && n == std::ssize(text) && read.starts_with(text);
+            }
+        for (const auto& pair : mine)
+            for (const int end : pair) same = same && ::send(end, "y", 1, MSG_NOSIGNAL) == 1;
+        return same;
+    }));
 }
 
 TEST(Mesh, AKilledProcessIsLost) {

@@ -25,7 +25,7 @@
 #include <coordination/sessions.hpp>  // Sessions, Member1
 #include <support/files.hpp>          // Folder
 #include <support/stood_still.hpp>    // after_standstill
-#include <testing/processes_run.hpp>  // WithProcesses, error_of_run
+#include <testing/processes_run.hpp>  // WithProcesses, error_of_run, status_of_child
 
 namespace {
 
@@ -578,24 +578,12 @@ TEST_F(SessionOfProcesses, TheEndOfOneIsSeenThoughItsChildLives) {
         waitpid(child, nullptr, 0);
     }
 }
-/// What `child` returns in a child of fork(), which has a minute for it.
-template <class F>
-int status_of_child(F child) {
-    const pid_t process = fork();
-    if (process == 0) {
-        ::alarm(60);
-        ::_exit(child());
-    }
-    int status = 0;
-    waitpid(process, &status, 0);
-    return status;
-}
 TEST_F(SessionOfProcesses, AChildMayDestroyItsCopy) {
     Sessions s(3);
     for (auto& session : s.all) session->join();
     std::jthread waits([&] { (void)s[1].gather("1"); });
     for (int i = 0; i < 20 && !HasFailure(); ++i)  // before and when that thread begins to wait
-        EXPECT_EQ(status_of_child([&] {
+        EXPECT_EQ(testing_support::status_of_child([&] {
                       const bool forked = s[0].is_forked() && s[1].is_forked();
                       s.all.clear();
                       return forked ? 0 : 1;
@@ -611,12 +599,12 @@ TEST_F(SessionOfProcesses, AChildLeavesTheFileOfItsListener) {
     const testing_support::Folder folder;
     const std::string path = (folder / "socket").string();
     Session root(options(0, 2), {}, Listener("unix:" + path));
-    EXPECT_EQ(status_of_child([] { return 0; }), 0);
+    EXPECT_EQ(testing_support::status_of_child([] { return 0; }), 0);
     Session member(options(1, 2), connect_to("unix:" + path, 10s));
     member.join();
 }
 TEST_F(SessionOfProcesses, AProgramThatClosesAllDescriptorsIsTold) {
-    EXPECT_EQ(status_of_child([] {
+    EXPECT_EQ(testing_support::status_of_child([] {
                   Sessions s(2);
                   for (auto& session : s.all) session->join();
                   for (int fd = 3; fd < 256; ++fd) ::close(fd);
@@ -635,7 +623,7 @@ TEST_F(SessionOfProcesses, AProgramThatClosesAllDescriptorsIsTold) {
 /// What the program opens has the numbers that these had.
 TEST_F(SessionOfProcesses, FilesThatTakeTheNumbersOfDescriptorsStayAsTheyAre) {
     const testing_support::Folder folder;
-    EXPECT_EQ(status_of_child([&] {
+    EXPECT_EQ(testing_support::status_of_child([&] {
                   const std::string path = "unix:" + (folder / "socket").string();
                   Sessions s(0);
                   s.all.push_back(std::make_unique<Session>(
@@ -660,7 +648,7 @@ TEST_F(SessionOfProcesses, FilesThatTakeTheNumbersOfDescriptorsStayAsTheyAre) {
         EXPECT_EQ(std::filesystem::file_size(folder / std::to_string(i).c_str()), 0u) << i;
 }
 TEST_F(SessionOfProcesses, EndsThoughItsDescriptorsAreClosedBehindItsRun) {
-    EXPECT_EQ(status_of_child([] {
+    EXPECT_EQ(testing_support::status_of_child([] {
                   Sessions s(2);
                   for (auto& session : s.all) session->join();
                   for (auto& session : s.all) session->leave();
@@ -676,7 +664,7 @@ TEST_F(SessionOfProcesses, EndsThoughItsDescriptorsAreClosedBehindItsRun) {
 TEST_F(SessionOfProcesses, AChildMayForkAgain) {
     Sessions s(2);
     for (auto& session : s.all) session->join();
-    EXPECT_EQ(status_of_child([&] {
+    EXPECT_EQ(testing_support::status_of_child([&] {
                   Session* const copy = s.all[0].release();
                   const auto* const bytes = reinterpret_cast<const unsigned char*>(copy);
                   std::memset(static_cast<void*>(copy), 0x55, sizeof(Session));
@@ -691,7 +679,7 @@ TEST_F(SessionOfProcesses, AChildMayForkAgain) {
 /// Which may interrupt the thread within a call of a session.
 TEST_F(SessionOfProcesses, AHandlerOfASignalMayFork) {
     static std::atomic<int> forks = 0;
-    EXPECT_EQ(status_of_child([] {
+    EXPECT_EQ(testing_support::status_of_child([] {
                   Sessions s(2);
                   for (auto& session : s.all) session->join();
                   struct sigaction forking{};

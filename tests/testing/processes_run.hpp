@@ -1,9 +1,11 @@
-// Shared, WithProcesses, open_descriptors: what tests of processes share.
+// Shared, WithProcesses, open_descriptors, status_of_child: what tests of processes share.
 #pragma once
 
 #include <dirent.h>     // opendir
 #include <sys/mman.h>   // mmap
 #include <sys/prctl.h>  // PR_SET_CHILD_SUBREAPER
+#include <sys/wait.h>   // waitpid
+#include <unistd.h>     // fork, alarm
 
 #include <gtest/gtest.h>
 
@@ -52,6 +54,19 @@ inline int open_descriptors() {
 }
 /// Orphans below this process become its children, so that waitpid() sees them.
 inline void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+/// What `child` returns in a child of fork(), which has a minute for it.
+template <class F>
+int status_of_child(F child) {
+    const pid_t process = ::fork();
+    if (process == 0) {
+        ::alarm(60);
+        ::_exit(child());
+    }
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    return status;
+}
 
 /// The sentence that f throws, or "".
 template <class F>

@@ -125,8 +125,6 @@ private:
     void blame(Request request, const WaitsFor* by = nullptr);
     bool resolved(std::span<const Request> requests, Arrival& arrival, bool drained);
     void blame_if_hopeless(std::span<const Request> requests);
-    void wake_engine();
-    void drain_wakes();
     void work();
 
     Session& session_;
@@ -134,7 +132,7 @@ private:
     int rank_;
     Placement placement_;
     std::chrono::nanoseconds deadline_;
-    Descriptor wake_{}, woken_{};  ///< a byte in one ends the engine's sleep at the other
+    Waker waker_{};  ///< of the engine
     std::mutex mutex_{};
     std::condition_variable changed_{};
     std::vector<Link> links_;

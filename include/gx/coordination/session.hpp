@@ -181,8 +181,6 @@ private:
     bool write(Connection& c);
     void write_all();
     void deliver_notes();
-    void wake();
-    void drain_wakes();
     void exit_without_root() const;
     [[nodiscard]] bool gave_up_root() const;
     void blame_locked(int peer, const WaitsFor* by);
@@ -199,7 +197,7 @@ private:
     std::string host_{};
     std::mutex mutex_{};
     std::condition_variable changed_{};
-    Descriptor wake_{}, woken_{};  ///< a byte in one ends the monitor's sleep at the other
+    Waker waker_{};  ///< of the monitor
     Member member_;
     std::mutex waits_mutex_{};
     WaitsFor* waits_ = nullptr;                 ///< the newest of this rank's threads

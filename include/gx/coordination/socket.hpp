@@ -45,6 +45,26 @@ private:
 /// Errors: gx::Error where the system has none left.
 [[nodiscard]] GX_DECL std::pair<Descriptor, Descriptor> socket_pair();
 
+/// Ends the sleep of a thread that polls get(), by a byte in one of two sockets.
+class Waker {
+public:
+    /// Errors: those of socket_pair().
+    Waker() : sockets_(socket_pair()) {}
+    /// On any thread.
+    void wake() const;
+    /// What poll() reports where wake() was called; -1 where it no longer can.
+    [[nodiscard]] int get() const { return sockets_.second.get(); }
+    /// Whether get() may still report: not where the program was seen to have closed one of the
+    /// two, and the polling thread looks by the clock.
+    [[nodiscard]] explicit operator bool() const { return bool(sockets_.second); }
+    /// On the polling thread, where get() was reported, or nothing for a while.
+    void drain();
+    void close() { sockets_ = {}; }
+
+private:
+    std::pair<Descriptor, Descriptor> sockets_;  // to write to, and to poll
+};
+
 /// A socket that others connect to. Its file, if it has one, is removed with it.
 class Listener {
 public:

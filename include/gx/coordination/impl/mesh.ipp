@@ -13,7 +13,6 @@
 #include <memory>     // construct_at
 #include <random>     // keys
 #include <system_error>
-#include <tuple>    // tie
 #include <utility>  // exchange
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
@@ -33,7 +32,6 @@ GX_DECL Mesh::Mesh(Placement placement, std::vector<Descriptor> sockets,
       deadline_(deadline),
       links_(sockets.size()) {
     GX_EXPECT(sockets.size() == static_cast<std::size_t>(placement.ranks()), "a socket a rank");
-    std::tie(wake_, woken_) = socket_pair();
     for (std::size_t r = 0; r < sockets.size(); ++r) links_[r].socket = std::move(sockets[r]);
     try {
         engine_ = std::thread([this] { work(); });
@@ -54,7 +52,7 @@ GX_DECL Mesh::~Mesh() {
         const std::lock_guard lock(mutex_);
         closing_ = true;
     }
-    wake_engine();
+    waker_.wake();
     engine_.join();
 }
 
@@ -388,7 +386,7 @@ GX_DECL void Mesh::push(int to, Outgoing out) {
     l.out.push_back(std::move(out));
     if (l.out.size() != 1) return;
     if (write_some(to)) {
-        if (!l.out.empty()) wake_engine();
+        if (!l.out.empty()) waker_.wake();
     } else if (l.ended) {  // the engine looks at it no more
         end_writing(to);
     }
@@ -503,26 +501,12 @@ GX_DECL std::uint32_t Mesh::unmatched(Link& l, int channel) {
 
 // ---- The progress engine ----------------------------------------------------------------
 
-GX_DECL void Mesh::wake_engine() {
-    const char one = 1;
-    if (wake_.is_open()) (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-// Where the program has closed a socket of the two, the engine looks by the clock.
-GX_DECL void Mesh::drain_wakes() {
-    char wakes[64];
-    ssize_t n = std::ssize(wakes);
-    while (n == std::ssize(wakes))
-        n = woken_.is_open() ? ::recv(woken_.get(), wakes, sizeof(wakes), MSG_DONTWAIT) : 0;
-    if (n == 0 || !wake_.is_open()) (void)woken_.release();
-}
-
 GX_DECL void Mesh::work() {
     std::vector<pollfd> polled;
     std::vector<int> peers;
     std::unique_lock lock(mutex_);
     while (!closing_) {
-        polled.assign(1, {.fd = woken_.get(), .events = POLLIN, .revents = 0});
+        polled.assign(1, {.fd = waker_.get(), .events = POLLIN, .revents = 0});
         peers.assign(1, rank_);
         for (int r = 0; r < placement_.ranks(); ++r) {
             const Link& l = link(r);
@@ -533,9 +517,9 @@ GX_DECL void Mesh::work() {
             peers.push_back(r);
         }
         lock.unlock();
-        const int ready = ::poll(polled.data(), polled.size(), woken_ ? 1000 : 10);
+        const int ready = ::poll(polled.data(), polled.size(), waker_ ? 1000 : 10);
         lock.lock();
-        if (polled[0].revents != 0 || ready == 0) drain_wakes();
+        if (polled[0].revents != 0 || ready == 0) waker_.drain();
         for (std::size_t i = 1; i < polled.size(); ++i) {
             const int r = peers[i];
             if (polled[i].revents != 0 && !link(r).socket.is_open()) {  // the program closed it

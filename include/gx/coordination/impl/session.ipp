@@ -12,7 +12,6 @@
 #include <memory>        // construct_at
 #include <ranges>        // iota
 #include <system_error>  // no thread is left
-#include <tuple>         // tie
 #include <utility>       // exchange, pair
 
 #include <gx/coordination/session.hpp>  // the declarations
@@ -109,7 +108,6 @@ GX_DECL Session::Session(Options options, Descriptor to_root)
 GX_DECL void Session::start() {
     working_on(options_.operation);
     looked_ = steady_now();
-    std::tie(wake_, woken_) = socket_pair();
     enlist();
     try {
         monitor_ = std::thread([this] { work(); });
@@ -124,7 +122,7 @@ GX_DECL Session::~Session() {
         {
             const std::lock_guard lock(mutex_);
             closing_ = true;
-            wake();
+            waker_.wake();
         }
         monitor_.join();
         const std::lock_guard lock(mutex_);
@@ -187,8 +185,7 @@ GX_DECL void Session::in_child() {
         s->connections_.clear();
         if (s->listener_) s->listener_->leave_file();
         s->listener_.reset();
-        s->wake_.close();
-        s->woken_.close();
+        s->waker_.close();
         s->mutex_.unlock();
     }
     all.sessions.clear();
@@ -209,7 +206,7 @@ GX_DECL void Session::compare(const RunTerms& terms) {
     std::unique_lock lock(mutex_);
     const int round = ++compared_;
     member_.compare(terms);
-    wake();
+    waker_.wake();
     const WaitsFor waits(*this, std::views::iota(0, rank() == 0 ? ranks() : 1),
                          [&](int r) { return r == rank() ? -1 : r; });
     gx::detail::sleep_until(changed_, lock,
@@ -263,7 +260,7 @@ GX_DECL std::vector<std::string> Session::gather(const std::string& mine, Durati
 GX_DECL void Session::note(std::vector<std::byte> bytes) {
     const std::lock_guard lock(mutex_);
     member_.note(std::move(bytes));
-    wake();
+    waker_.wake();
 }
 
 GX_DECL void Session::working_on(const Operation& operation) {
@@ -275,7 +272,7 @@ GX_DECL void Session::working_on(const Operation& operation) {
 GX_DECL void Session::fail(std::string_view text, int exit_status) {
     const std::lock_guard lock(mutex_);
     member_.fail(text, exit_status);
-    wake();
+    waker_.wake();
 }
 
 GX_DECL void Session::blame(int peer, const WaitsFor* by) {
@@ -286,7 +283,7 @@ GX_DECL void Session::blame(int peer, const WaitsFor* by) {
 GX_DECL void Session::leave() {
     const std::lock_guard lock(mutex_);
     member_.leave();
-    wake();
+    waker_.wake();
 }
 
 GX_DECL bool Session::end(Duration limit) {
@@ -324,7 +321,7 @@ GX_DECL bool Session::keeps_connections() const {
 GX_DECL void Session::end_now() {
     const std::lock_guard lock(mutex_);
     coordinator_->end();
-    wake();
+    waker_.wake();
 }
 
 // ---- Another run --------------------------------------------------------------------------
@@ -337,7 +334,7 @@ GX_DECL Regrouped Session::regroup(std::int64_t number, Duration limit) {
     if (coordinator_) coordinator_->regroup_by(saturating_sum(steady_now(), limit));
     member_.stay(number);
     const int run = runs_;
-    wake();
+    waker_.wake();
     const auto root_is_gone = [&] { return !coordinator_ && connections_.empty(); };
     const auto done = [&] { return runs_ > run || root_is_gone() || root_lost_.has_value(); };
     gx::detail::Patience patience(coordinator_ ? Duration::max()
@@ -365,7 +362,7 @@ GX_DECL void Session::hang_up() {
     for (const auto& [id, c] : connections_)
         if (c.socket.is_open()) ::shutdown(c.socket.get(), SHUT_RDWR);
     connections_.clear();
-    wake();
+    waker_.wake();
 }
 
 GX_DECL void Session::part(Duration limit) {
@@ -373,7 +370,7 @@ GX_DECL void Session::part(Duration limit) {
     if (std::exchange(parted_, true)) return;
     if (!coordinator_) return hang_up();
     for (auto& [id, c] : connections_) c.closing = true;
-    wake();
+    waker_.wake();
     const auto all_gone = [&] { return connections_.empty(); };
     gx::detail::Patience patience(limit);
     (void)gx::detail::sleep_until(changed_, lock, patience, all_gone);
@@ -442,20 +439,6 @@ GX_DECL void Session::deliver_notes() {
     for (const Note& n : notes) note_callback_(n.rank, n.bytes);
 }
 
-GX_DECL void Session::wake() {
-    const char one = 1;
-    if (wake_.is_open()) (void)::send(wake_.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-// Where the program has closed the socket, the monitor looks by the clock alone.
-GX_DECL void Session::drain_wakes() {
-    char bytes[64];
-    ssize_t n = std::ssize(bytes);
-    while (n == std::ssize(bytes))
-        n = woken_.is_open() ? ::recv(woken_.get(), bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
-    if (n == 0) (void)woken_.release();
-}
-
 // ---- The monitor --------------------------------------------------------------------------
 
 GX_DECL void Session::work() {
@@ -471,7 +454,7 @@ GX_DECL void Session::work() {
         move_messages();
         write_all();
         const bool last = closing_;
-        polled.assign(1, {.fd = woken_.get(), .events = POLLIN, .revents = 0});
+        polled.assign(1, {.fd = waker_.get(), .events = POLLIN, .revents = 0});
         ids.assign(1, -1);
         if (accept_again_ && time >= *accept_again_) accept_again_.reset();
         const bool accepting = listener_ && !accept_again_;
@@ -499,7 +482,7 @@ GX_DECL void Session::work() {
         ::poll(polled.data(), polled.size(), timeout);
         lock.lock();
         look(timeout >= 0 ? std::chrono::milliseconds(timeout) : Duration::max());
-        if (polled[0].revents != 0) drain_wakes();
+        if (polled[0].revents != 0) waker_.drain();
         if (accepting && (polled[1].revents & POLLNVAL) != 0) {
             listener_->release();
             listener_.reset();
@@ -692,7 +675,7 @@ GX_DECL void Session::blame_locked(int peer, const WaitsFor* by) {
             if (by == nullptr ? w->has(peer) : w == by) begin = w->begin_;
     }
     member_.blame(peer, begin == Duration{} ? Duration{} : steady_now() - begin);
-    wake();
+    waker_.wake();
 }
 
 GX_DECL void WaitsFor::enter() {

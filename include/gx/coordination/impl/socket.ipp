@@ -228,6 +228,21 @@ GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
     return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+GX_DECL void Waker::wake() const {
+    const char one = 1;
+    const Descriptor& to = sockets_.first;
+    if (to.is_open()) (void)::send(to.get(), &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+GX_DECL void Waker::drain() {
+    Descriptor& from = sockets_.second;
+    char bytes[64];
+    ssize_t n = std::ssize(bytes);
+    while (n == std::ssize(bytes))
+        n = from.is_open() ? ::recv(from.get(), bytes, sizeof(bytes), MSG_DONTWAIT) : 0;
+    if (n == 0 || !sockets_.first.is_open()) (void)from.release();
+}
+
 GX_DECL Listener::Listener(std::string_view address) {
     const auto p = detail::socket::parse(address);
     if (!p.path.empty()) {

@@ -321,7 +321,7 @@ inline Rows lasting_rows(std::uint64_t seed, int ranks, std::size_t elements, bo
     return rows;
 }
 
-/// A case of progress(): a bucket's windows, alone in it or beside what is everywhere.
+/// A case of kept_windows(): a bucket's windows, alone in it or beside what is everywhere.
 struct ProgressCase {
     Placement placement;
     std::size_t elements, bucket_elements;
