@@ -2,6 +2,7 @@
 
 #include <fcntl.h>       // fcntl
 #include <netinet/in.h>  // sockaddr_in
+#include <poll.h>        // poll
 #include <sys/socket.h>  // send, recv
 #include <sys/stat.h>    // mode of a socket
 #include <sys/un.h>      // sockaddr_un
@@ -50,6 +51,23 @@ TEST(Socket, ADescriptorThatTheProgramHasClosedIsLeftAlone) {
     a.close();
     EXPECT_GE(::fcntl(number, F_GETFD), 0);
     ::close(number);
+}
+TEST(Socket, AWakerIsReportedUntilItIsDrained) {
+    gx::coordination::Waker waker;
+    const auto is_reported = [&] {
+        pollfd p{.fd = waker.get(), .events = POLLIN, .revents = 0};
+        return ::poll(&p, 1, 0) == 1;
+    };
+    EXPECT_FALSE(is_reported());
+    for (int i = 0; i < 200; ++i) waker.wake();
+    EXPECT_TRUE(is_reported());
+    waker.drain();
+    EXPECT_FALSE(is_reported());
+    EXPECT_TRUE(waker);
+    waker.close();
+    waker.wake();
+    EXPECT_FALSE(waker);
+    EXPECT_EQ(waker.get(), -1) << "poll() passes over it";
 }
 TEST(Socket, ADescriptorTakesNoNumberOfAStandardStream) {
     const int kept = ::dup(STDERR_FILENO);
