@@ -1,4 +1,4 @@
-// Options: what a command line asks of a plan.
+// Arguments: what a command line asks of a plan.
 #pragma once
 
 #include <cstdint>   // counts
@@ -11,7 +11,7 @@
 namespace gx::tools::plan {
 
 /// What a command line asks for: `gx_plan --help` says what each is.
-struct Options {
+struct Arguments {
     std::string model = "ResNet-50", precision = "mixed", optimizer = "sgd", profile{},
                 stack = "pytorch-ddp", kernels = "auto", json{}, html{}, print_machine{};
     std::vector<std::string> machines{"p2.xlarge",     "p2.8xlarge",   "p2.16xlarge",

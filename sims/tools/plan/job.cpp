@@ -15,7 +15,7 @@ namespace gx::tools::plan {
 namespace {
 
 /// Errors: Error naming the phase, what was expected and found.
-std::vector<JobPhase> phases_of(const Options& o, const sim::KnownModel& model) {
+std::vector<JobPhase> phases_of(const Arguments& o, const sim::KnownModel& model) {
     std::vector<JobPhase> phases;
     const ImageShape image = model.make({}).input;
     for (const std::string& text : o.phases) {
@@ -58,7 +58,7 @@ std::vector<JobPhase> phases_of(const Options& o, const sim::KnownModel& model) 
 bool is_sequence(const ImageShape& input) { return input.channels == 1 && input.width == 1; }
 
 /// Errors: Error for a network of sequences, which has no default.
-std::int64_t examples_of(const Options& o, const sim::KnownModel& model, const Graph& graph) {
+std::int64_t examples_of(const Arguments& o, const sim::KnownModel& model, const Graph& graph) {
     if (o.examples > 0) return o.examples;
     if (is_sequence(graph.input))
         throw Error(
@@ -70,7 +70,7 @@ std::int64_t examples_of(const Options& o, const sim::KnownModel& model, const G
 }
 
 /// The job but for its network and examples.
-void set_job(Job& job, const Options& o) {
+void set_job(Job& job, const Arguments& o) {
     job.epochs = o.epochs;
     job.global_batch = o.global_batch;
     job.batch_per_gpu = o.batch_per_gpu;
@@ -93,7 +93,7 @@ void set_job(Job& job, const Options& o) {
 
 }  // namespace
 
-GraphOptions graph_options(const Options& o, const sim::KnownModel& model) {
+GraphOptions graph_options(const Arguments& o, const sim::KnownModel& model) {
     if (o.sequence_length == 0) return {};
     const std::string name = fmt::format("--sequence-length {}", o.sequence_length);
     if (!is_sequence(model.make({}).input))
@@ -109,7 +109,7 @@ GraphOptions graph_options(const Options& o, const sim::KnownModel& model) {
     return options;
 }
 
-void expect_options_of_model(const Options& o) {
+void expect_options_of_model(const Arguments& o) {
     if (!o.own() && o.parameters > 0)
         throw Error(
             fmt::format("--parameters: {} is known: leave this out, or plan for a network "
@@ -128,7 +128,7 @@ void expect_options_of_model(const Options& o) {
         throw Error("--examples: --model own has no data set of its own: give its examples");
 }
 
-Job known_job(const Options& o, const sim::KnownModel& model, const Graph& graph) {
+Job known_job(const Arguments& o, const sim::KnownModel& model, const Graph& graph) {
     const std::vector<JobPhase> phases = phases_of(o, model);
     Job job{.model = std::string(model.name),
             .sequence_length = is_sequence(graph.input) ? graph.input.height : 0,
@@ -137,7 +137,7 @@ Job known_job(const Options& o, const sim::KnownModel& model, const Graph& graph
     job.phases = phases;
     return job;
 }
-Job own_job(const Options& o, std::int64_t parameters) {
+Job own_job(const Arguments& o, std::int64_t parameters) {
     Job job{.model = o.model, .parameters = parameters, .examples = o.examples};
     set_job(job, o);
     return job;

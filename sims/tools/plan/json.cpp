@@ -31,7 +31,7 @@ nlohmann::ordered_json json_of(const Candidate& c) {
 
 }  // namespace
 
-nlohmann::ordered_json json_of(const Planned& planned, const Options& o) {
+nlohmann::ordered_json json_of(const Planned& planned, const Arguments& o) {
     const Job& job = planned.job;
     nlohmann::ordered_json j{{"model", job.model}};
     if (job.parameters > 0) j["parameters"] = job.parameters;

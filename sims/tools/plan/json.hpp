@@ -7,6 +7,6 @@
 
 namespace gx::tools::plan {
 
-[[nodiscard]] nlohmann::ordered_json json_of(const Planned& planned, const Options& o);
+[[nodiscard]] nlohmann::ordered_json json_of(const Planned& planned, const Arguments& o);
 
 }  // namespace gx::tools::plan

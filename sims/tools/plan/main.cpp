@@ -30,7 +30,7 @@ using namespace gx;
 using namespace gx::tools::plan;
 
 /// What a user measured, in place of rooflines and data sheets.
-void read_inputs(CLI::App& app, Options& o, CLI::Option* phase) {
+void read_inputs(CLI::App& app, Arguments& o, CLI::Option* phase) {
     auto* step = app.add_option("--step-seconds", o.step.step_s,
                                 "measured: a step on one GPU, in place of the roofline's");
     auto* rate = app.add_option("--images-per-second", o.step.images_s, "the same, as a rate");
@@ -48,7 +48,7 @@ void read_inputs(CLI::App& app, Options& o, CLI::Option* phase) {
                    "hosts, in place of data sheets; repeatable");
 }
 
-void read_options(CLI::App& app, Options& o) {
+void read_options(CLI::App& app, Arguments& o) {
     app.add_option("--model", o.model,
                    "the network; a wrong name lists them; own: one of yours, by a measured step")
         ->capture_default_str();
@@ -154,7 +154,7 @@ const sim::KnownModel& known_model(const std::string& name) {
     }
 }
 
-Planned plan_known(const Options& o, const auto& progress) {
+Planned plan_known(const Arguments& o, const auto& progress) {
     const sim::KnownModel& model = known_model(o.model);
     const Graph graph = model.make(graph_options(o, model));
     Planned p{.job = known_job(o, model, graph)};
@@ -168,7 +168,7 @@ Planned plan_known(const Options& o, const auto& progress) {
     return p;
 }
 
-Planned plan_own(const Options& o, const auto& progress) {
+Planned plan_own(const Arguments& o, const auto& progress) {
     Planned p;
     p.space = space_of(o, p.inputs);
     const StepInput step = step_of(o);
@@ -185,7 +185,7 @@ Planned plan_own(const Options& o, const auto& progress) {
     return p;
 }
 
-int plan(const Options& o) {
+int plan(const Arguments& o) {
     expect_options_of_model(o);
     expect_outputs({{"--json", o.json}, {"--html", o.html}});
     const bool shows = Progress::style_of(stderr) == Progress::Style::bar;
@@ -216,7 +216,7 @@ int plan(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    Options options;
+    Arguments options;
     CLI::App app("Pareto front of time and dollars for training a network, on simulated clusters.",
                  "gx_plan");
     read_options(app, options);

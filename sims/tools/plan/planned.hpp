@@ -4,7 +4,7 @@
 #include <vector>  // candidates
 
 #include <tools/plan/candidate.hpp>  // Job, Candidate
-#include <tools/plan/options.hpp>    // Options
+#include <tools/plan/arguments.hpp>  // Arguments
 #include <tools/plan/space.hpp>      // SearchSpace, Inputs
 
 namespace gx::tools::plan {

@@ -104,14 +104,15 @@ std::string kernels_text(const SearchSpace& space) {
 }
 
 /// The profile that is asked for, else the machine's own, else that of a library without a network.
-std::string profile_of(const sim::MachineSpec& machine, const Options& o) {
+std::string profile_of(const sim::MachineSpec& machine, const Arguments& o) {
     if (!o.profile.empty()) return o.profile;
     const std::string_view own = machine.profile.view();
     return own.empty() ? "nccl-2.10" : std::string(own);
 }
 
 /// What is assumed of the network of machines that nobody measured.
-std::string data_sheets_text(const std::string& names, const std::string& stack, const Options& o) {
+std::string data_sheets_text(const std::string& names, const std::string& stack,
+                             const Arguments& o) {
     std::string text = "data sheets of " + names + ", profile " + stack;
     if (o.profile.empty()) text += " (another by --profile)";
     if (!sim::find_profile(stack).has_transport)
@@ -121,7 +122,7 @@ std::string data_sheets_text(const std::string& names, const std::string& stack,
     return text;
 }
 
-std::optional<sim::Framework> kernels_of(const Options& o) {
+std::optional<sim::Framework> kernels_of(const Arguments& o) {
     if (o.kernels == "separate") return sim::separate_kernels;
     if (o.kernels == "channels-first") return sim::channels_first_kernels;
     if (o.kernels == "auto" && o.stack != "none") return std::nullopt;
@@ -130,14 +131,14 @@ std::optional<sim::Framework> kernels_of(const Options& o) {
 
 }  // namespace
 
-StepInput step_of(const Options& o) {
+StepInput step_of(const Arguments& o) {
     StepInput step = o.step;
     if (!step.trace_file.empty()) step.trace = read_input("--trace", step.trace_file);
     if (step.batch == 0) step.batch = o.batch_per_gpu;
     return step;
 }
 
-void set_step(SearchSpace& space, const Options& o, const Graph& graph, Inputs& inputs) {
+void set_step(SearchSpace& space, const Arguments& o, const Graph& graph, Inputs& inputs) {
     if (!o.step.given()) {
         if (o.step.batch > 0)
             throw Error(
@@ -157,7 +158,7 @@ void set_step(SearchSpace& space, const Options& o, const Graph& graph, Inputs& 
     inputs.push_back(input_of(step, *space.measured, roofline.step(space.measured->batch)));
 }
 
-SearchSpace space_of(const Options& o, Inputs& inputs) {
+SearchSpace space_of(const Arguments& o, Inputs& inputs) {
     SearchSpace space{
         .buckets = {Bytes{0}, Bytes{25'000'000}},
         .precision = o.precision == "fp32" ? sim::Precision::fp32 : sim::Precision::mixed,

@@ -96,7 +96,7 @@ std::vector<std::string> assumptions(const tools::predict::Stack& s, const Input
     return all;
 }
 
-void print(const Planned& planned, const Options& o) {
+void print(const Planned& planned, const Arguments& o) {
     const auto& [job, space, inputs, candidates] = planned;
     fmt::print("{}, {} examples x {} epochs, {}\n\n", job.network(), job.examples, job.epochs,
                !job.phases.empty()    ? phases_text(job)

@@ -12,6 +12,6 @@ namespace gx::tools::plan {
 [[nodiscard]] std::vector<std::string> assumptions(const predict::Stack& s, const Inputs& inputs);
 
 /// Prints the front, what the plan rests on, and the best of what is dominated or infeasible.
-void print(const Planned& planned, const Options& o);
+void print(const Planned& planned, const Arguments& o);
 
 }  // namespace gx::tools::plan

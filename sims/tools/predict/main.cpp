@@ -38,7 +38,7 @@ using namespace gx::tools::predict;
 using namespace gx::tools;
 using gx::printable;
 
-struct Asked {
+struct Arguments {
     std::string cases{}, out{}, json{}, html{}, hold_out{}, trace{}, machine{};
     std::vector<std::string> score{}, nccl_tests{};
     bool all = false, fit = false;
@@ -52,7 +52,7 @@ void report(const Prediction& p) {
 
 /// The network that was measured, if one is given.
 /// Errors: gx::Error for a machine without a network of its own.
-std::optional<gx::sim::ClusterSpec> measured_network(const Asked& a) {
+std::optional<gx::sim::ClusterSpec> measured_network(const Arguments& a) {
     if (a.machine.empty()) return {};
     gx::sim::ClusterSpec c = gx::sim::find_or_read_cluster(a.machine);
     bool network = gx::sim::states_network(c);
@@ -83,13 +83,13 @@ bool is_standard_output(const std::string& path) {
            named.st_ino == output.st_ino;
 }
 /// Whether standard output takes JSON: where that is asked for, and where nothing else takes it.
-bool prints_json(const Asked& a) {
+bool prints_json(const Arguments& a) {
     return a.out == "-" || (a.out.empty() && a.json.empty()) || is_standard_output(a.out) ||
            is_standard_output(a.json);
 }
 
 /// Writes to --json, where it is given, and prints where standard output takes it.
-void put(const Asked& a, const std::string& text) {
+void put(const Arguments& a, const std::string& text) {
     if (a.out == "-" || (a.out.empty() && a.json.empty())) fmt::print("{}", text);
     if (!a.out.empty() && a.out != "-") gx::write_file(a.out, text);
     if (!a.json.empty()) gx::write_file(a.json, text);
@@ -98,7 +98,7 @@ void put(const Asked& a, const std::string& text) {
 /// Cases whose assumptions are printed on standard error; those of more are in the output alone.
 constexpr int told_assumptions = 10;
 
-int predict_cases(const Asked& a) {
+int predict_cases(const Arguments& a) {
     gx::expect_outputs({{"--out", a.out == "-" ? "" : a.out}, {"--json", a.json}},
                        {{"--cases", a.cases}});
     Predictor predict(calibrated(), measured_network(a));
@@ -256,7 +256,7 @@ Score print_held_out(const std::vector<Case>& cases, std::string Case::* fold, J
     return h.score;
 }
 
-Score score_of(const Asked& a, const std::vector<Case>& cases, Json& intervals) {
+Score score_of(const Arguments& a, const std::vector<Case>& cases, Json& intervals) {
     if (a.hold_out == "group") return print_held_out(cases, &Case::group, intervals);
     if (a.hold_out == "source") return print_held_out(cases, &Case::source, intervals);
     if (!a.fit) return score(cases);
@@ -272,7 +272,7 @@ Score score_of(const Asked& a, const std::vector<Case>& cases, Json& intervals) 
     return score(cases, found);
 }
 
-int score_cases(const Asked& a) {
+int score_cases(const Arguments& a) {
     for (const std::string& file : a.score)
         gx::expect_outputs({{"--json", a.json}, {"--html", a.html}}, {{"--score", file}});
     std::vector<Case> cases;
@@ -299,7 +299,7 @@ int score_cases(const Asked& a) {
 }
 
 /// What a measured step holds, and the base point that a case takes it as.
-int print_trace(const Asked& a) {
+int print_trace(const Arguments& a) {
     gx::expect_outputs({{"--json", a.json}}, {{"--trace", a.trace}});
     const MeasuredStep m = read_trace(gx::read_input("--trace", a.trace), a.trace);
     gx::print_error(
@@ -339,7 +339,7 @@ constexpr const char* case_help =
 }  // namespace
 
 int main(int argc, char** argv) {
-    Asked a;
+    Arguments a;
     CLI::App app{"Predicts published scaling results from their conditions.", "gx_predict"};
     auto* cases = app.add_option("--cases", a.cases, "JSON file of cases to predict");
     app.footer(case_help);

@@ -125,7 +125,7 @@ Row time_reducer(mpi::JobRank<NoDevice>& rank, std::int64_t bytes, int repeats, 
     return row;
 }
 
-struct Asked {
+struct Arguments {
     std::string fabric = "network", gpu = "V100-SXM2-16GB", json, machine_file, grid;
     std::vector<std::string> reducers = reducer_names();
     std::vector<std::int64_t> bytes{16'384, 1'572'864, 4'194'304};
@@ -183,7 +183,7 @@ void expect_one_rank_a_host(const mpi::World<>& world) {
 }
 
 /// On the ranks of an MPI job.
-void measure_and_compare(const Asked& asked) {
+void measure_and_compare(const Arguments& asked) {
     if (launcher_rank() == 0)
         expect_outputs({{"--json", asked.json}, {"--machine-file", asked.machine_file}});
     if (asked.namespaces) raise_priority();
@@ -259,7 +259,7 @@ void expect_known(const std::vector<std::string>& reducers) {
 }  // namespace gx::bench
 
 int main(int argc, char** argv) {
-    gx::bench::Asked asked;
+    gx::bench::Arguments asked;
     CLI::App app(
         "Measures the network between hosts under MPI, predicts reducers on it by the "
         "simulator, and times them.\nUnder mpirun: between its hosts, one rank on each. "

@@ -15,8 +15,8 @@ namespace {
 
 using gx::sim::ClusterSpec;
 using gx::sim::MachineSpec;
+using gx::tools::plan::Arguments;
 using gx::tools::plan::Inputs;
-using gx::tools::plan::Options;
 using gx::tools::plan::space_of;
 using testing_support::error_of;
 using testing_support::Folder;
@@ -27,13 +27,13 @@ std::string file_of(const Folder& folder, const MachineSpec& m) {
     std::ofstream(path) << to_json(m);
     return path.string();
 }
-Options of(std::vector<std::string> machines) {
-    Options o;
+Arguments of(std::vector<std::string> machines) {
+    Arguments o;
     o.machines = std::move(machines);
     return o;
 }
 /// What the plan says of the network.
-std::string network_of(const Options& o) {
+std::string network_of(const Arguments& o) {
     Inputs inputs;
     (void)space_of(o, inputs);
     std::string text;
@@ -50,7 +50,7 @@ TEST(SpaceOf, ACopyOfAMachineUnderAnotherNameHasItsNetwork) {
         const std::string known(m.name.view());
         m.name = "ours";
         Inputs inputs;
-        Options o = of({known, file_of(folder, m)});
+        Arguments o = of({known, file_of(folder, m)});
         o.most_gpus = 2 * m.gpus;
         const auto all = space_of(o, inputs).clusters;
         ASSERT_EQ(all.size() % 2, 0u);
@@ -83,7 +83,7 @@ TEST(SpaceOf, SaysWhereNoNetworkStackIsStated) {
               "is stated, so that NICs carry their line rate (field 'profile' of a machine file "
               "states one, as nccl-2.10+tcp-aws)\n"
               "data sheets of p4d.24xlarge, profile nccl-2.10+roce-100g (another by --profile)\n");
-    Options o = of({"p3.16xlarge"});
+    Arguments o = of({"p3.16xlarge"});
     o.profile = "nccl-2.5";
     EXPECT_EQ(network_of(o),
               "data sheets of p3.16xlarge, profile nccl-2.5; no network stack is stated, so that "
