@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>       // the wall clock: a person waits
+#include <cstddef>      // size_t
 #include <cstdint>      // int64_t
 #include <cstdio>       // FILE
 #include <string>       // the line
@@ -13,9 +14,9 @@
 
 namespace gx {
 
-/// Progress of a long run. A terminal's line is redrawn about ten times a second; in a file or a
-/// pipe a plain line is written at every tenth of the total.
-/// Units: rate in `unit` per wall second; remaining time in minutes and seconds.
+/// Progress of a long run. A terminal's line is redrawn about ten times a second, as wide as the
+/// terminal then is; in a file or a pipe a plain line is written at every tenth of the total.
+/// Units: rate in `unit` per wall second; remaining time as m:ss, from an hour on as h:mm:ss.
 class Progress {
 public:
     enum class Style : unsigned char { silent, lines, bar };
@@ -43,9 +44,11 @@ public:
     GX_COLD void note(std::string_view words);
     /// Shows `done` of the total, with a few words such as the loss.
     GX_COLD void update(std::int64_t done, std::string_view words);
-    /// The line after `elapsed` wall seconds; pure, so that tests need no clock.
+    /// The line after `elapsed` wall seconds, of at most `columns` characters: the bar gives way
+    /// first, then the rate, then the end of the words. Pure, so that tests need no clock.
     GX_COLD [[nodiscard]] std::string line(std::int64_t done, double elapsed,
-                                           std::string_view words) const;
+                                           std::string_view words,
+                                           std::size_t columns = std::string_view::npos) const;
 
 private:
     [[nodiscard]] std::int64_t tenth_of(std::int64_t done) const {

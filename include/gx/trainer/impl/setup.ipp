@@ -411,7 +411,7 @@ GX_DECL std::string description(const Sources& data, bool evaluate) {
 }
 
 GX_DECL std::string progress_words(int epoch, int epochs, double loss) {
-    return fmt::format("epoch {}/{}  loss {:.3f}", epoch + 1, epochs, loss);
+    return fmt::format("epoch {}/{}  loss {:.4g}", epoch + 1, epochs, loss);
 }
 
 GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& layer, float rate) {
