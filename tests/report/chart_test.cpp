@@ -63,6 +63,32 @@ TEST(Lines, WithoutPointsDrawTheirAxes) {
     EXPECT_NE(svg.find("class=\"g\""), std::string::npos);
     EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
+TEST(Lines, OfOneValueHaveItInTheMiddle) {
+    const auto with = [](double y) {
+        return gx::chart::lines("t", "x", "y", {{"a", {{0, y}, {10, y}}}});
+    };
+    const std::string rate = with(1e-3);  // from 0.0005 to 0.0015
+    EXPECT_NE(rate.find("points=\"52.0,129.0 468.0,129.0 \""), std::string::npos) << rate;
+    EXPECT_NE(rate.find("y=\"133.0\">0.001</text>"), std::string::npos) << rate;
+    EXPECT_EQ(rate.find(">0</text>\n<line class=\"g\" x1=\"52\""), std::string::npos);
+    EXPECT_EQ(rate.find(">-"), std::string::npos) << "no rate is below 0";
+    const std::string none = with(0);
+    EXPECT_NE(none.find("points=\"52.0,228.0 468.0,228.0 \""), std::string::npos) << none;
+    EXPECT_EQ(none.find(">-"), std::string::npos) << none;
+}
+TEST(Lines, OfOnePointShowIt) {
+    const std::string svg = gx::chart::lines("t", "x", "y", {{"a", {{5, 1}}}});
+    EXPECT_NE(svg.find("<circle cx=\"468.0\" cy=\"129.0\""), std::string::npos) << svg;
+    EXPECT_EQ(gx::chart::lines("t", "x", "y", {{"a", {{5, 1}, {6, 1}}}}).find("<circle"),
+              std::string::npos);
+}
+TEST(Lines, KeepTheirLastLabelOnThePage) {
+    const auto with = [](double x) {
+        return gx::chart::lines("t", "x", "y", {{"a", {{0, 0}, {x, 1}}}});
+    };
+    EXPECT_NE(with(100).find("x=\"468.0\" y=\"242\">100<"), std::string::npos) << with(100);
+    EXPECT_NE(with(100000).find("x=\"460.2\" y=\"242\">100000<"), std::string::npos);
+}
 TEST(Lines, OfAScatterAreDotsOnly) {
     const std::string svg = gx::chart::lines(
         "t", "x", "y", {{.name = "s", .points = {{0, 0}, {1, 1}}, .dots = true, .line = false}});

@@ -1,6 +1,7 @@
 #include <gx/trainer/json.hpp>
 
 #include <gmock/gmock.h>
+#include <cmath>   // isnan
 #include <limits>  // NaN
 
 #include <gtest/gtest.h>
@@ -68,7 +69,12 @@ TEST(Json, HostileTextStaysText) {
 }
 TEST(RunRecord, AccuracyIsThatOfTheLastEpoch) {
     EXPECT_EQ(run().test_accuracy_pct(), 62.5);
-    EXPECT_EQ(gx::RunRecord{}.test_accuracy_pct(), 0);
+    EXPECT_TRUE(std::isnan(gx::RunRecord{}.test_accuracy_pct()));
+    gx::RunRecord untested = run();
+    untested.epochs.back() = {.epoch = 1, .step = 2};
+    const auto j = nlohmann::json::parse(gx::to_json(untested));
+    EXPECT_TRUE(j.at("test_accuracy_pct").is_null());
+    EXPECT_TRUE(j.at("epochs").at(1).at("test_loss_nats").is_null());
 }
 
 }  // namespace

@@ -56,13 +56,35 @@ TEST(Report, ShowsTheTimeToAccuracies) {
     EXPECT_EQ(accuracies, (std::vector<double>{45, 50, 55, 60}));
     EXPECT_TRUE(holds(gx::report_html({slow, never}, {.title = "t"}),
                       "<tr><th>Reducer<th>45 %<th>50 %<th>55 %<th>60 %</tr>",
-                      "<tr><td>Slow<td>0.5 s<td>0.5 s<td>0.5 s<td>1.0 s</tr>",
+                      "<tr><td>Slow<td>500 ms<td>500 ms<td>500 ms<td>1.0 s</tr>",
                       "<tr><td>Never<td>1.0 s<td>1.0 s<td>not reached<td>not reached</tr>",
                       "of the first test with the accuracy.",
                       "Accuracies of Net, seconds of ResNet50."));
     gx::RunRecord untested = run();
-    for (gx::EpochRow& e : untested.epochs) e.test_accuracy_pct = 0;
-    EXPECT_EQ(count(gx::report_html({untested}), "Time to accuracy"), 0u);
+    for (gx::EpochRow& e : untested.epochs)
+        e.test_accuracy_pct = e.test_top5_accuracy_pct = gx::EpochRow::untested;
+    const std::string html = gx::report_html({untested});
+    EXPECT_EQ(count(html, "Time to accuracy"), 0u);
+    EXPECT_TRUE(holds(html, "<td>-<td>-<td>1.0 s"));
+    EXPECT_EQ(count(html, "<circle"), 0u) << "no accuracy is shown";
+}
+TEST(Report, OfManyEpochsIsNoLargePage) {
+    gx::RunRecord r = run();
+    r.epochs.resize(25'000, r.epochs[1]);
+    for (std::size_t i = 0; i < r.epochs.size(); ++i) r.epochs[i].step = std::int64_t(i) + 1;
+    const auto curve = gx::detail::report::accuracy_curve(r, false, 100);
+    EXPECT_LE(curve.size(), 101u);
+    EXPECT_EQ(curve.front().first, 1);
+    EXPECT_EQ(curve.back().first, 25'000);
+    EXPECT_EQ(gx::detail::report::accuracy_curve(run(), false).size(), 2u);
+    EXPECT_LT(gx::report_html({r}).size(), 100'000u);
+}
+TEST(Report, ShowsSmallNumbersOfBytes) {
+    gx::RunRecord r = run();
+    r.bytes_sent_per_step = 1440;
+    r.seconds = 0.012;
+    EXPECT_TRUE(
+        holds(gx::report_html({r}), "<td>1.44 kB<td>", "<td>12 ms<td>", "The last 9 ms of"));
 }
 TEST(Report, ATimelineHasAnAxisAndALegend) {
     const std::string html = gx::report_html({run()}, {.title = "t"});

@@ -43,6 +43,18 @@ TEST(Rows, OfFilesWithoutTopFiveHaveNone) {
     for (auto& epoch : j.at("epochs")) epoch.erase("test_loss_nats");
     EXPECT_EQ(error_of([&] { gx::read_rows(j.dump(), r); }), "field 'test_loss_nats' is missing");
 }
+TEST(Rows, OfEarlierFilesThatWereNotTestedHaveNoTest) {
+    auto j = nlohmann::json::parse(gx::rows_text(run()));
+    for (const char* key : {"test_loss_nats", "test_accuracy_pct", "test_top5_accuracy_pct"})
+        j.at("epochs").at(0).at(key) = 0;              // as they wrote it
+    j.at("epochs").at(1).at("test_accuracy_pct") = 0;  // none was right
+    gx::RunRecord r;
+    gx::read_rows(j.dump(), r);
+    EXPECT_TRUE(std::isnan(r.epochs[0].test_loss) && std::isnan(r.epochs[0].test_accuracy_pct) &&
+                std::isnan(r.epochs[0].test_top5_accuracy_pct));
+    EXPECT_EQ(r.epochs[1].test_accuracy_pct, 0);
+    EXPECT_EQ(r.epochs[1].test_loss, 1.25);
+}
 TEST(Rows, AFieldThatIsMissingIsToldAndNothingIsTaken) {
     const std::string text = gx::rows_text(run());
     const std::string short_text = text.substr(0, text.find(",\"steps\"")) + "}";

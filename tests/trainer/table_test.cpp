@@ -20,6 +20,44 @@ TEST(Tables, OneLineAnEpoch) {
               "    2        1.00        510       1.5000     60.00      1.2500    62.50     "
               "87.50\n");
 }
+TEST(Tables, OfARunWithoutATest) {
+    gx::RunRecord r = run();
+    r.epochs = {{.epoch = 0, .step = 1, .seconds = 0.5, .train_loss = 2.5}};
+    EXPECT_TRUE(holds(gx::epoch_table(r), "  0.00           -        -         -\n"));
+    EXPECT_TRUE(holds(gx::comparison_table({r}), "Ring<fp32>               -          1.0 s"));
+    r.epochs.clear();
+    EXPECT_TRUE(holds(gx::comparison_table({r}), "Ring<fp32>               -          1.0 s"));
+}
+TEST(Tables, ShowShortTimesAndSmallPrices) {
+    using gx::detail::table::dollars, gx::detail::table::time;
+    EXPECT_EQ(time(0), "0.0 s");
+    EXPECT_EQ(time(12.34), "12.3 s");
+    EXPECT_EQ(time(0.5), "500 ms");
+    EXPECT_EQ(time(0.03125), "31.2 ms");
+    EXPECT_EQ(time(7.5e-6), "7.5 us");
+    EXPECT_EQ(time(0.9996), "1.0 s");
+    EXPECT_EQ(time(0.9994), "999 ms");
+    EXPECT_EQ(time(0.9996e-3), "1 ms");
+    EXPECT_EQ(time(std::numeric_limits<double>::quiet_NaN()), "unknown");
+    EXPECT_EQ(dollars(0.125), "0.125");
+    EXPECT_EQ(dollars(0.00159), "0.0016");
+    gx::RunRecord r = run();
+    r.seconds = r.epochs[1].seconds = 0.03125, r.epochs[0].seconds = 0.0125;
+    EXPECT_TRUE(holds(gx::epoch_table(r), "    1    0.012500        512"));
+    EXPECT_TRUE(holds(gx::comparison_table({r}), "62.50 %        31.2 ms        512"));
+}
+TEST(Tables, OfARunResumedByAnotherClockNameNone) {
+    gx::RunRecord r = run();
+    r.clock = "wall";
+    r.seconds = r.epochs[1].seconds = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_TRUE(gx::epoch_table(r).starts_with("epoch           s   images/s"));
+    r.epochs[0].seconds = 0.0125;  // of the earlier clock
+    EXPECT_TRUE(holds(gx::epoch_table(r), "    1    0.012500        512"));
+    EXPECT_TRUE(holds(gx::comparison_table({r}), "accuracy           time   images/s"));
+    EXPECT_EQ(gx::detail::table::clock_of(std::vector{run(), run()}), "virtual ");
+    EXPECT_EQ(gx::detail::table::clock_of(std::vector{run(), r}), "");
+    EXPECT_EQ(gx::detail::table::clock_of({}), "");
+}
 TEST(Tables, OneLineAComposition) {
     EXPECT_EQ(gx::comparison_table({run(), run("MultiRing<4, fp16>")}),
               "reducer              test accuracy   virtual time   images/s   efficiency   exposed "

@@ -23,15 +23,19 @@ struct StepRow {
                            ///< update apart, at least one of them did not
 };
 
-/// One epoch: training metrics over its steps, test metrics at its end.
+/// One epoch: training metrics over its steps, test metrics at its end; NaN where it has no test.
 struct EpochRow {
+    static constexpr double untested = std::numeric_limits<double>::quiet_NaN();
+
     int epoch = 0;          ///< counted from 0
     std::int64_t step = 0;  ///< steps done by its end
     double seconds = 0;     ///< training time since the start, as StepRow's; no testing in it
     double train_loss = 0, train_accuracy_pct = 0;
-    double test_loss = 0, test_accuracy_pct = 0;  ///< its labels are smoothed as in training
-    double test_top5_accuracy_pct = 0;  ///< labels among the five largest logits (ForwardReport)
-    double images_per_second = 0;       ///< of all ranks, in this epoch, by its own clock
+    double test_loss = untested;  ///< its labels are smoothed as in training
+    double test_accuracy_pct = untested;
+    double test_top5_accuracy_pct = untested;  ///< labels among the five largest logits
+                                               ///< (ForwardReport)
+    double images_per_second = 0;              ///< of all ranks, in this epoch, by its own clock
 };
 
 /// A phase of a run whose batch or image size changes.
@@ -101,11 +105,12 @@ struct RunRecord {
     bool at_chance = false;               ///< last test accuracy within 3 deviations of chance
     std::vector<std::string> warnings{};  ///< what a reader must know, one sentence each
 
+    /// Of the last epoch; NaN where it has no test.
     [[nodiscard]] double test_accuracy_pct() const {
-        return epochs.empty() ? 0.0 : epochs.back().test_accuracy_pct;
+        return epochs.empty() ? EpochRow::untested : epochs.back().test_accuracy_pct;
     }
     [[nodiscard]] double test_top5_accuracy_pct() const {
-        return epochs.empty() ? 0.0 : epochs.back().test_top5_accuracy_pct;
+        return epochs.empty() ? EpochRow::untested : epochs.back().test_top5_accuracy_pct;
     }
 };
 

@@ -19,6 +19,9 @@ using Points = std::vector<std::pair<double, double>>;
 
 /// Training loss in at most `most` points, each the mean of an equal number of steps.
 [[nodiscard]] GX_DECL Points loss_curve(const RunRecord& r, bool by_time, std::size_t most = 160);
+/// Test accuracy in about `most` points, of epochs at equal distances and the last.
+[[nodiscard]] GX_DECL Points accuracy_curve(const RunRecord& r, bool by_time,
+                                            std::size_t most = 160);
 /// Learning rate in about `most` points, against steps; steps without an update are omitted.
 [[nodiscard]] GX_DECL Points rate_curve(const RunRecord& r, std::size_t most = 160);
 /// The highest four round accuracies, in percent, that one of the runs has reached; ascending.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>      // size_t
+#include <span>         // runs
 #include <string>       // the text
 #include <string_view>  // formats
 #include <vector>       // runs
@@ -16,8 +17,15 @@ namespace detail::table {
 
 /// `x` by a format of fmt, or "unknown" for NaN.
 [[nodiscard]] GX_DECL std::string known(double x, std::string_view form);
-/// With three decimals; "-" for none: machines without a price.
+/// The result of a test; "-" for NaN: of a run without one.
+[[nodiscard]] GX_DECL std::string tested(double x, std::string_view form);
+/// "12.3 s"; below a second "31.3 ms" or "7.5 us".
+[[nodiscard]] GX_DECL std::string time(double seconds);
+/// With three decimals, small ones with two digits; "-" for none: machines without a price.
 [[nodiscard]] GX_DECL std::string dollars(double x);
+/// Of runs whose times are by it: its name and a space; nothing where they have several, or where
+/// some are resumed by another.
+[[nodiscard]] GX_DECL std::string clock_of(std::span<const RunRecord> runs);
 
 /// Indices of runs; ascending.
 using Group = std::vector<std::size_t>;

@@ -51,26 +51,28 @@ TEST(TensorBoard, WritesTheCurvesOfARunAndOfItsRest) {
     double now = 1.7e9;
     gx::TensorBoard board(folder / "board", [&] { return now += 0.5; });
     gx::MetricsFile metrics(folder / "metrics.jsonl");
+    gx::sim::Cluster<gx::reference::Device> cluster(gx::sim::ethernet_10g(2));
+    // The folder has a longer run, which the next ones begin anew.
+    (void)Scaled({.batch = 4, .epochs = 4, .observers = {&board}}).train(cluster, images());
     Scaled::Options o{.batch = 4,
                       .epochs = 3,
                       .seed = 3,
                       .output = folder / "out",
                       .observers = {&board, &metrics}};
     o.loss_scale = {.initial = 0x1p22f, .growth_interval = 3};  // some steps overflow
-    gx::sim::Cluster<gx::reference::Device> cluster(gx::sim::ethernet_10g(2));
     const gx::RunRecord whole = Scaled(o).train(cluster, images());
     ASSERT_EQ(whole.steps.size(), 15u);
     EXPECT_GT(whole.skipped_steps, 0);
     const auto first = board.file();
-    EXPECT_TRUE(holds(first.filename().string(), "events.out.tfevents.1700000000."));
+    EXPECT_TRUE(holds(first.filename().string(), "events.out.tfevents.17000000"));
     const auto events = payloads(read_text(first));
-    EXPECT_EQ(events.size(), 1 + 15 + 3u) << "its version, steps and epochs";
+    EXPECT_EQ(events.size(), 2 + 15 + 3u) << "its version, a restart, steps and epochs";
     EXPECT_TRUE(holds(events[0], "brain.Event:2"));
-    EXPECT_TRUE(holds(events[1], "step/loss_of_rank", "step/rate", "step/loss_scale",
+    EXPECT_TRUE(holds(events[2], "step/loss_of_rank", "step/rate", "step/loss_scale",
                       "step/skipped", "step/images_per_second", "step/sent_bytes_per_second",
                       "step_ms/compute", "step_ms/exposed_communication", "step_ms/input",
                       "step_ms/idle"));
-    EXPECT_TRUE(holds(events[6], "epoch/train_loss", "epoch/train_accuracy_pct", "epoch/test_loss",
+    EXPECT_TRUE(holds(events[7], "epoch/train_loss", "epoch/train_accuracy_pct", "epoch/test_loss",
                       "epoch/test_accuracy_pct", "epoch/images_per_second"));
 
     o.resume = folder / "out/epoch-0001.safetensors";
@@ -78,7 +80,7 @@ TEST(TensorBoard, WritesTheCurvesOfARunAndOfItsRest) {
     expect_same_learning(Scaled(o).train(again, images()), whole);
     EXPECT_NE(board.file(), first) << "each part has a file of its own";
     const auto rest = payloads(read_text(board.file()));
-    EXPECT_EQ(rest.size(), 2 + 10 + 2u) << "a restart behind the version";
+    EXPECT_EQ(rest.size(), 2 + 10 + 2u);
 }
 TEST(TensorBoard, OmitsTestsThatWereNotMade) {
     const Folder folder;
@@ -86,9 +88,9 @@ TEST(TensorBoard, OmitsTestsThatWereNotMade) {
     auto world = threads(1);
     (void)Scaled({.batch = 20, .evaluate = false, .observers = {&board}}).train(world, images());
     const auto events = payloads(read_text(board.file()));
-    ASSERT_EQ(events.size(), 1 + 2 + 1u);
-    EXPECT_TRUE(holds(events[3], "epoch/train_loss"));
-    EXPECT_EQ(events[3].find("test"), std::string::npos);
+    ASSERT_EQ(events.size(), 2 + 2 + 1u);
+    EXPECT_TRUE(holds(events[4], "epoch/train_loss"));
+    EXPECT_EQ(events[4].find("test"), std::string::npos);
 }
 TEST(TensorBoard, EndsTheRunWhereItCannotWrite) {
     const Folder folder;

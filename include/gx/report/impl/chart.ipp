@@ -71,9 +71,13 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
         }
     if (y0 > y1) y0 = 0, y1 = 1;
     if (x1 <= x0) x1 = x0 + 1;
-    const double margin = y1 > y0 ? 0.05 * (y1 - y0) : 0.5;
-    y0 -= margin;
-    y1 += margin;
+    if (y1 > y0) {
+        const double margin = 0.05 * (y1 - y0);
+        y0 -= margin, y1 += margin;
+    } else {  // one value is in the middle; 0 is the lowest
+        const double margin = y0 == 0 ? 1.0 : 0.5 * std::abs(y0);
+        y0 -= y0 == 0 ? 0 : margin, y1 += margin;
+    }
     const auto px = [&](double x) { return left + (x - x0) / (x1 - x0) * (width - left - right); };
     const auto py = [&](double y) {
         return height - bottom - (y - y0) / (y1 - y0) * (height - top - bottom);
@@ -83,11 +87,14 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" "
         "y=\"16\">{}</text>\n",
         width, height, escaped(title), left, escaped(title));
-    for (const double x : ticks(x0, x1))
+    for (const double x : ticks(x0, x1)) {
+        const std::string label = fmt::format("{:g}", x);
+        const double middle = std::min(px(x), width - 3.3 * double(label.size()));  // 6.6 a digit
         svg += fmt::format(
             "<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text "
-            "class=\"x\" x=\"{0:.1f}\" y=\"{3}\">{4:g}</text>\n",
-            px(x), top, height - bottom, height - bottom + 14, x);
+            "class=\"x\" x=\"{3:.1f}\" y=\"{4}\">{5}</text>\n",
+            px(x), top, height - bottom, middle, height - bottom + 14, label);
+    }
     for (const double y : ticks(y0, y1))
         svg += fmt::format(
             "<line class=\"g\" x1=\"{1}\" x2=\"{2}\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/><text "
@@ -100,15 +107,16 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
         escaped(y_label));
     for (std::size_t i = 0; i < series.size(); ++i) {
         std::string points;
+        std::size_t shown = 0;
         for (const auto& [x, y] : series[i].points)
-            if (is_shown(x, y)) points += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
+            if (is_shown(x, y)) points += fmt::format("{:.1f},{:.1f} ", px(x), py(y)), ++shown;
         if (series[i].line)
             svg += fmt::format(
                 "<polyline fill=\"none\" stroke=\"{}\"{} stroke-width=\"1.6\" "
                 "points=\"{}\"><title>{}</title></polyline>\n",
                 colour(i), *dashes(i) ? fmt::format(" stroke-dasharray=\"{}\"", dashes(i)) : "",
                 points, escaped(series[i].name));
-        if (!series[i].dots) continue;
+        if (!series[i].dots && shown != 1) continue;  // a line of one point is not seen
         for (const auto& [x, y] : series[i].points)
             if (is_shown(x, y))
                 svg += fmt::format(

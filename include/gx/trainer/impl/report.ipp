@@ -32,10 +32,14 @@ GX_DECL Points loss_curve(const RunRecord& r, bool by_time, std::size_t most) {
     }
     return out;
 }
-GX_DECL Points accuracy_curve(const RunRecord& r, bool by_time) {
+GX_DECL Points accuracy_curve(const RunRecord& r, bool by_time, std::size_t most) {
     Points out;
-    for (const EpochRow& e : r.epochs)
-        out.emplace_back(by_time ? e.seconds : double(e.step), e.test_accuracy_pct);
+    const std::size_t every = (r.epochs.size() + most - 1) / most;
+    for (std::size_t i = 0; i < r.epochs.size(); ++i) {
+        const EpochRow& e = r.epochs[i];
+        if (i % every == 0 || i + 1 == r.epochs.size())
+            out.emplace_back(by_time ? e.seconds : double(e.step), e.test_accuracy_pct);
+    }
     return out;
 }
 
@@ -121,13 +125,6 @@ GX_DECL std::string title_of(const std::vector<RunRecord>& runs, const Names& na
     return table::heading_of(runs, names) == "run" ? "Run" : "Reducer";
 }
 
-/// The clock of all runs, with a space; nothing where they have several.
-GX_DECL std::string clock_of(const std::vector<RunRecord>& runs) {
-    for (const RunRecord& r : runs)
-        if (r.clock != runs.front().clock) return "";
-    return runs.front().clock + " ";
-}
-
 /// What was trained where, once for each group of runs of which it is true; then what was timed.
 GX_DECL std::string introduction(const std::vector<RunRecord>& runs, const Names& names) {
     const table::Group all = table::all(runs.size());
@@ -188,7 +185,7 @@ GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs, const Nam
         html += "<tr><td>" + chart::escaped(names[i]);
         for (const double a : accuracies) {
             const auto seconds = seconds_to_accuracy(runs[i], a);
-            html += "<td>" + (seconds ? table::known(*seconds, "{:.1f} s") : "not reached");
+            html += "<td>" + (seconds ? table::time(*seconds) : "not reached");
         }
         html += "</tr>\n";
     }
@@ -207,6 +204,12 @@ GX_DECL std::string accuracy_table(const std::vector<RunRecord>& runs, const Nam
     return html;
 }
 
+/// "2.50 MB"; below 100 kB "1.44 kB".
+GX_DECL std::string bytes(std::int64_t count) {
+    return count >= 100'000 ? fmt::format("{:.2f} MB", double(count) / 1e6)
+                            : fmt::format("{:.2f} kB", double(count) / 1e3);
+}
+
 GX_DECL std::string summary(const std::vector<RunRecord>& runs, const Names& names) {
     std::string html =
         "<div class=\"scroll\"><table><tr><th>" + title_of(runs, names) +
@@ -216,13 +219,13 @@ GX_DECL std::string summary(const std::vector<RunRecord>& runs, const Names& nam
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const RunRecord& r = runs[i];
         html += fmt::format(
-            "<tr><td>{}<td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{:.2f} MB<td>{}<td>{}</tr>\n",
-            chart::escaped(names[i]), table::known(r.test_accuracy_pct(), "{:.2f} %"),
-            r.at_chance ? " (chance)" : "", table::known(r.test_top5_accuracy_pct(), "{:.2f} %"),
-            table::known(r.seconds, "{:.1f} s"), table::known(r.images_per_second, "{:.0f}"),
+            "<tr><td>{}<td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n",
+            chart::escaped(names[i]), table::tested(r.test_accuracy_pct(), "{:.2f} %"),
+            r.at_chance ? " (chance)" : "", table::tested(r.test_top5_accuracy_pct(), "{:.2f} %"),
+            table::time(r.seconds), table::known(r.images_per_second, "{:.0f}"),
             table::known(r.scaling_efficiency_pct, "{:.1f} %"),
-            table::known(r.exposed_communication_pct, "{:.1f} %"),
-            double(r.bytes_sent_per_step) / 1e6, table::dollars(r.dollars), r.skipped_steps);
+            table::known(r.exposed_communication_pct, "{:.1f} %"), bytes(r.bytes_sent_per_step),
+            table::dollars(r.dollars), r.skipped_steps);
     }
     return html + "</table></div>\n";
 }
@@ -315,10 +318,10 @@ GX_DECL std::string timelines(const std::vector<RunRecord>& runs, const Names& n
             shown_ms = ms;
     if (shown_ms == 0) return "";
     std::string html = fmt::format(
-        "<p>The last {:.0f} ms of the first epoch, rank 0; where the network is simulated, the "
+        "<p>The last {} of the first epoch, rank 0; where the network is simulated, the "
         "load of its first NIC. An epoch's last step may hold fewer images than the "
         "others.</p>\n<p class=\"key\">",
-        shown_ms);
+        table::time(1e-3 * shown_ms));
     using chart::Part;
     for (const auto& [part, name] : {std::pair{Part::forward, "forward"},
                                      {Part::backward, "backward"},
@@ -397,7 +400,7 @@ GX_DECL std::string report_html(const std::vector<RunRecord>& runs, const Report
             loss.push_back({names[i], loss_curve(runs[i], by_time), false});
             accuracy.push_back({names[i], accuracy_curve(runs[i], by_time), true});
         }
-        const std::string x = by_time ? clock_of(runs) + "time, s" : "steps";
+        const std::string x = by_time ? detail::table::clock_of(runs) + "time, s" : "steps";
         html += chart::lines("Training loss against " + std::string(by_time ? "time" : "steps"), x,
                              "nats", loss);
         html += chart::lines("Test accuracy against " + std::string(by_time ? "time" : "steps"), x,

@@ -59,6 +59,9 @@ GX_COLD void read(const JsonValue& object, Row& row) {
             }
         read(object.at(key(name)), x);
     });
+    if constexpr (std::is_same_v<Row, EpochRow>)
+        if (row.test_loss == 0 && row.test_accuracy_pct == 0)  // an older file's, of no test
+            row.test_loss = row.test_accuracy_pct = row.test_top5_accuracy_pct = Row::untested;
 }
 template <class Row>
 GX_COLD void read(const JsonValue& array, std::vector<Row>& rows) {

@@ -1,7 +1,7 @@
 // Bodies of table.hpp.
 #pragma once
 
-#include <algorithm>  // all_of, max
+#include <algorithm>  // any_of, max
 #include <array>      // features
 #include <cmath>      // isnan
 #include <utility>    // move
@@ -17,7 +17,26 @@ GX_DECL std::string detail::table::known(double x, std::string_view form) {
     return std::isnan(x) ? "unknown" : fmt::format(fmt::runtime(form), x);
 }
 
-GX_DECL std::string detail::table::dollars(double x) { return x == 0 ? "-" : known(x, "{:.3f}"); }
+GX_DECL std::string detail::table::tested(double x, std::string_view form) {
+    return std::isnan(x) ? "-" : known(x, form);
+}
+
+GX_DECL std::string detail::table::time(double seconds) {
+    if (seconds == 0 || !(seconds < 0.9995))
+        return known(seconds, "{:.1f} s");  // rounds to 1000 ms
+    return seconds < 0.9995e-3 ? fmt::format("{:.3g} us", 1e6 * seconds)
+                               : fmt::format("{:.3g} ms", 1e3 * seconds);
+}
+
+GX_DECL std::string detail::table::dollars(double x) {
+    return x == 0 ? "-" : known(x, x < 0.01 ? "{:.2g}" : "{:.3f}");
+}
+
+GX_DECL std::string detail::table::clock_of(std::span<const RunRecord> runs) {
+    for (const RunRecord& r : runs)
+        if (r.clock != runs.front().clock || std::isnan(r.seconds)) return "";
+    return runs.empty() ? "" : runs.front().clock + " ";
+}
 
 GX_DECL auto detail::table::groups(const Group& of, FunctionRef<std::string(std::size_t)> key)
     -> std::vector<Group> {
@@ -106,36 +125,35 @@ GX_DECL std::vector<std::string> run_names(const std::vector<RunRecord>& runs) {
 }
 
 GX_DECL std::string epoch_table(const RunRecord& r) {
-    using detail::table::known;
+    using namespace detail::table;
     std::string text = fmt::format(
-        "epoch   {:>7} s   images/s   train loss   train %   test loss   test %   top-5 %\n",
-        r.clock);
+        "epoch   {:>9}   images/s   train loss   train %   test loss   test %   top-5 %\n",
+        clock_of({&r, 1}) + "s");
+    const auto is_long = [](const EpochRow& e) { return e.seconds >= 0.1; };
+    const std::string_view seconds = std::ranges::any_of(r.epochs, is_long) ? "{:.2f}" : "{:.6f}";
     for (const EpochRow& e : r.epochs)
-        text += fmt::format(
-            "{:5}   {:>9}   {:8.0f}   {:10.4f}   {:7.2f}   {:9.4f}   {:6.2f}   {:7.2f}\n",
-            e.epoch + 1, known(e.seconds, "{:.2f}"), e.images_per_second, e.train_loss,
-            e.train_accuracy_pct, e.test_loss, e.test_accuracy_pct, e.test_top5_accuracy_pct);
+        text += fmt::format("{:5}   {:>9}   {:8.0f}   {:10.4f}   {:7.2f}   {:>9}   {:>6}   {:>7}\n",
+                            e.epoch + 1, known(e.seconds, seconds), e.images_per_second,
+                            e.train_loss, e.train_accuracy_pct, tested(e.test_loss, "{:.4f}"),
+                            tested(e.test_accuracy_pct, "{:.2f}"),
+                            tested(e.test_top5_accuracy_pct, "{:.2f}"));
     for (const std::string& warning : r.warnings) text += fmt::format("warning: {}\n", warning);
     return text;
 }
 
 GX_DECL std::string comparison_table(const std::vector<RunRecord>& runs,
                                      const std::vector<std::string>& given) {
-    using detail::table::dollars, detail::table::known;
+    using namespace detail::table;
     const std::vector<std::string> names = detail::table::names_of(runs, given);
     std::size_t width = 8;
     for (const std::string& name : names) width = std::max(width, name.size());
-    const auto same_clock = [&](const RunRecord& r) { return r.clock == runs.front().clock; };
-    const std::string clock = runs.empty()                            ? "wall"
-                              : std::ranges::all_of(runs, same_clock) ? runs.front().clock
-                                                                      : "";
     std::string text = fmt::format(
-        "{:{}}   test accuracy   {:>7} time   images/s   efficiency   exposed comm.   dollars\n",
-        detail::table::heading_of(runs, names), width, clock);
+        "{:{}}   test accuracy   {:>12}   images/s   efficiency   exposed comm.   dollars\n",
+        heading_of(runs, names), width, clock_of(runs) + "time");
     for (std::size_t i = 0; i < runs.size(); ++i) {
         const RunRecord& r = runs[i];
-        text += fmt::format("{:{}}   {:11.2f} %   {:>12}   {:>8}   {:>10}   {:>13}   {:>7}\n",
-                            names[i], width, r.test_accuracy_pct(), known(r.seconds, "{:.1f} s"),
+        text += fmt::format("{:{}}   {:>13}   {:>12}   {:>8}   {:>10}   {:>13}   {:>7}\n", names[i],
+                            width, tested(r.test_accuracy_pct(), "{:.2f} %"), time(r.seconds),
                             known(r.images_per_second, "{:.0f}"),
                             known(r.scaling_efficiency_pct, "{:.1f} %"),
                             known(r.exposed_communication_pct, "{:.1f} %"), dollars(r.dollars));

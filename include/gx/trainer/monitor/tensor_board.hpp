@@ -13,8 +13,8 @@
 namespace gx {
 
 /// Writes a run's curves into a folder that `tensorboard --logdir` watches. Each run, and each part
-/// of a resumed one, has a file of its own; TensorBoard shows the steps that a resumed run makes
-/// again once, as made last.
+/// of a resumed one, has a file of its own; of steps that are made again, by a resumed run or by
+/// one begun anew in the folder, TensorBoard shows what was made last.
 ///
 ///     TensorBoard board("out/run-1");
 ///     const Trainer<ResNet50, Ring<fp32>> trainer({.batch = 32, .observers = {&board}});

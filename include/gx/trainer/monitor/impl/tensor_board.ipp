@@ -55,7 +55,7 @@ GX_DECL void TensorBoard::run_begins(const RunStart& run) {
     std::filesystem::create_directories(folder_, found_below);
     const double now = now_();
     file_.emplace(detail::tensor_board::new_name(folder_, now), now);
-    if (run.first_step > 0) file_->restart(run.first_step, now);
+    file_->restart(run.first_step, now);  // drops what an earlier run here had from there on
     epochs_done_ = run.first_epoch;
 }
 
