@@ -67,11 +67,12 @@ TEST(Lines, OfOneValueHaveItInTheMiddle) {
     const auto with = [](double y) {
         return gx::chart::lines("t", "x", "y", {{"a", {{0, y}, {10, y}}}});
     };
-    const std::string rate = with(1e-3);  // from 0.0005 to 0.0015
-    EXPECT_NE(rate.find("points=\"52.0,129.0 468.0,129.0 \""), std::string::npos) << rate;
+    const std::string rate = with(1e-3);  // from 0.00095 to 0.00105
+    EXPECT_NE(rate.find("points=\"72.0,129.0 468.0,129.0 \""), std::string::npos) << rate;
     EXPECT_NE(rate.find("y=\"133.0\">0.001</text>"), std::string::npos) << rate;
     EXPECT_EQ(rate.find(">0</text>\n<line class=\"g\" x1=\"52\""), std::string::npos);
     EXPECT_EQ(rate.find(">-"), std::string::npos) << "no rate is below 0";
+    EXPECT_EQ(with(std::numeric_limits<double>::denorm_min()).find("nan"), std::string::npos);
     const std::string none = with(0);
     EXPECT_NE(none.find("points=\"52.0,228.0 468.0,228.0 \""), std::string::npos) << none;
     EXPECT_EQ(none.find(">-"), std::string::npos) << none;
@@ -81,6 +82,14 @@ TEST(Lines, OfOnePointShowIt) {
     EXPECT_NE(svg.find("<circle cx=\"468.0\" cy=\"129.0\""), std::string::npos) << svg;
     EXPECT_EQ(gx::chart::lines("t", "x", "y", {{"a", {{5, 1}, {6, 1}}}}).find("<circle"),
               std::string::npos);
+}
+TEST(Lines, OfANarrowRangeHaveDifferentLabels) {
+    const std::string svg =
+        gx::chart::lines("t", "x", "y", {{"a", {{0, 2.3025851}, {10, 2.302589}}}});
+    for (const char* label : {">2.302585<", ">2.302586<", ">2.302589<"})
+        EXPECT_NE(svg.find(label), std::string::npos) << svg;
+    EXPECT_NE(svg.find("points=\"78.0,"), std::string::npos)
+        << "25 and 8 characters of 6.6: " << svg;
 }
 TEST(Lines, KeepTheirLastLabelOnThePage) {
     const auto with = [](double x) {

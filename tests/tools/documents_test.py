@@ -21,9 +21,16 @@ def expect(condition, what):
         sys.exit(f"{readme}: {what}")
 
 
-printed = subprocess.run(
-    [plan, "--model", "ResNet-50", "--epochs", "90", "--global-batch", "2048"],
-    check=True, capture_output=True, text=True).stdout.splitlines()
+with tempfile.TemporaryDirectory() as folder:
+    out = pathlib.Path(folder) / "plan.json"
+    printed = subprocess.run(
+        [plan, "--model", "ResNet-50", "--epochs", "90", "--global-batch", "2048", "--json", out],
+        check=True, capture_output=True, text=True).stdout.splitlines()
+    offers = json.loads(out.read_text())["offers"]
+expect(len({tuple(o) for o in offers}) == 1, "the plan's offers have not the same keys")
+for key in ("step_ms", "spot_dollars"):
+    known = sum(o[key] is not None for o in offers)
+    expect(0 < known < len(offers), f"the test needs offers with {key} and some without")
 head = next(i for i, line in enumerate(printed) if line.split()[:2] == ["time", "dollars"])
 front = []
 for row in printed[head:]:

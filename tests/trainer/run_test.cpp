@@ -86,6 +86,17 @@ TEST(Run, HasAScheduleForTheBatchOfEachPhase) {
     EXPECT_EQ(run.timetable.steps_per_epoch(0), 13);
     EXPECT_EQ(run.timetable.steps_per_epoch(1), 5);
 }
+TEST(Run, WarnsOfPhasesThatNeverBegin) {
+    const auto warnings = [](int first_epoch) {
+        RunOptions options{.batch = 8, .epochs = 3};
+        options.phases = {{0, 4, 28}, {first_epoch, 10, 28}};
+        return start_run(composition(), options, sources(), {.ranks = 2}).warnings;
+    };
+    EXPECT_TRUE(warnings(2).empty());
+    EXPECT_EQ(warnings(3), std::vector<std::string>{
+                               "phase 2 never begins: it is from epoch 3 on, counted from 0, and "
+                               "the run has 3. Let it begin earlier, or train longer."});
+}
 TEST(Run, WarnsOfAWarmupThatItDoesNotEnd) {
     RunComposition r = composition();
     gx::Step climb = 0;

@@ -117,7 +117,8 @@ concept WaitsForMessages = requires(T& t, Request r, std::span<const Request> so
 ///         only ranks could complete whose functions have returned; one for a rank whose process
 ///         has ended returns `lost` at once, where ranks are processes (StreamOrdered transports:
 ///         `timed_out`, with the same rank). wait_any goes on while one of its requests can still
-///         complete.
+///         complete. Once a wait has failed the world stops, and those behind it may return
+///         `cancelled`: the first one is that to report.
 ///
 /// Optional: working_on(operation)  sets the operation that the next messages belong to, until the
 ///           next call. Processes report a lost rank with it; faults of a simulated cluster strike

@@ -65,8 +65,9 @@ struct Series {
     bool line = true;   ///< join the points; false: a scatter plot
 };
 
-/// Line chart with an x axis from 0. Points that are not below 1e150 are omitted; without points
-/// only the axes are drawn. Series i has colour(i) and dashes(i).
+/// Line chart with an x axis from 0. Points that are not below 1e150 are omitted, and so are those
+/// within 1e-150 of 0 but not on it; without points only the axes are drawn. Series i has colour(i)
+/// and dashes(i).
 [[nodiscard]] GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                                         std::string_view y_label,
                                         const std::vector<Series>& series);

@@ -4,7 +4,7 @@ namespace gx::tools::plan {
 
 namespace {
 
-nlohmann::ordered_json json_of(const Candidate& c) {
+nlohmann::ordered_json json_of(const Candidate& c, std::size_t phases) {
     nlohmann::ordered_json j{{"machine", c.choice.machine},
                              {"machines", c.choice.machines},
                              {"gpus", c.choice.gpus},
@@ -16,16 +16,25 @@ nlohmann::ordered_json json_of(const Candidate& c) {
                              {"staleness", c.choice.staleness},
                              {"on_frontier", c.on_front},
                              {"why", c.why}};
-    if (!c.infeasible.empty()) return j;
-    j["step_ms"] = seconds(c.step) * 1e3;
-    if (c.step_80)
-        j["step_ms_80"] = {seconds(c.step_80->low) * 1e3, seconds(c.step_80->high) * 1e3};
-    j["exposed_ms"] = seconds(c.exposed) * 1e3;
-    j["framework_ms"] = seconds(c.framework) * 1e3;
-    for (const Nanoseconds step : c.phase_steps) j["phase_step_ms"].push_back(seconds(step) * 1e3);
-    j["total_hours"] = seconds(c.total) / 3600;
-    if (c.on_demand) j["on_demand_dollars"] = c.on_demand->count;
-    if (c.spot) j["spot_dollars"] = c.spot->count;
+    // Each offer has each key; what is not known, and all of one that can't run, is null.
+    const nlohmann::ordered_json none;
+    const auto ms = [](Nanoseconds t) { return seconds(t) * 1e3; };
+    const auto price = [&](const auto& of) {
+        return of ? nlohmann::ordered_json(of->count) : none;
+    };
+    const bool runs = c.infeasible.empty();
+    const auto of_runs = [&](double x) { return runs ? nlohmann::ordered_json(x) : none; };
+    j["step_ms"] = of_runs(ms(c.step));
+    j["step_ms_80"] = none;
+    if (runs && c.step_80) j["step_ms_80"] = {ms(c.step_80->low), ms(c.step_80->high)};
+    j["exposed_ms"] = of_runs(ms(c.exposed));
+    j["framework_ms"] = of_runs(ms(c.framework));
+    if (phases > 0) j["phase_step_ms"] = none;
+    for (const Nanoseconds step : c.phase_steps)
+        if (runs) j["phase_step_ms"].push_back(ms(step));
+    j["total_hours"] = of_runs(seconds(c.total) / 3600);
+    j["on_demand_dollars"] = runs ? price(c.on_demand) : none;
+    j["spot_dollars"] = runs ? price(c.spot) : none;
     return j;
 }
 
@@ -57,7 +66,8 @@ nlohmann::ordered_json json_of(const Planned& planned, const Arguments& o) {
         if (!i.doubt.empty()) j["inputs"].back()["doubt"] = i.doubt;
     }
     j["offers"] = nlohmann::ordered_json::array();
-    for (const Candidate& c : planned.candidates) j["offers"].push_back(json_of(c));
+    for (const Candidate& c : planned.candidates)
+        j["offers"].push_back(json_of(c, job.phases.size()));
     return j;
 }
 

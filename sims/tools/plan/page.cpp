@@ -52,21 +52,23 @@ std::string row(const Candidate& o) {
 std::string page(const std::vector<Candidate>& candidates, const Job& job,
                  const std::vector<std::string>& assumptions) {
     const std::string head =
-        "<table><tr><th>Candidate<th>Time<th>Dollars<th>Spot<th>Step, ms<th>80 % interval"
+        "<div class=\"scroll\"><table><tr><th>Candidate<th>Time<th>Dollars<th>Spot<th>Step, "
+        "ms<th>80 % interval"
         "<th>Exposed<th>Why it is dominated</tr>\n";
     std::string winners = head, losers = head;
     std::string notes;
     for (const std::string& a : assumptions) notes += chart::escaped(a) + " ";
     for (const Candidate& o : candidates) (o.on_front ? winners : losers) += row(o);
     return fmt::format(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>gx plan: {0}</title>\n"
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
+        "content=\"width=device-width,initial-scale=1\"><title>gx plan: {0}</title>\n"
         "<style>{1}</style>\n<h1>{0}: {2} examples x {3} epochs</h1>\n"
         "<h2>Pareto front: nothing else is both faster and cheaper, and stale gradients gain over "
-        "1 %</h2>\n{4}</table>\n{5}"
+        "1 %</h2>\n{4}</table></div>\n<div style=\"max-width:640px\">{5}</div>"
         "<p class=\"key\"><span><i style=\"background:{6}\"></i>Pareto front</span><span><i "
         "style=\"background:{7}\"></i>others, up to 1.5 times its slowest and twice its "
         "dearest</span></p>\n"
-        "<h2>Dominated and infeasible candidates</h2>\n{8}</table>\n"
+        "<h2>Dominated and infeasible candidates</h2>\n{8}</table></div>\n"
         "<p class=\"note\">{9}Times are of simulated steps alone. A stale gradient and a large "
         "batch cost accuracy, which a simulated training shows and this page does not.</p>"
         "</html>\n",

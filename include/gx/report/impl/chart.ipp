@@ -1,12 +1,13 @@
 // Layout and drawing of charts.
 #pragma once
 
-#include <algorithm>  // min, max
+#include <algorithm>  // adjacent_find, min, max
 #include <array>      // colours
-#include <cmath>      // log10, floor
+#include <cmath>      // ceil, floor, log10
 
 #include <fmt/core.h>  // numbers
 
+#include <gx/core/cold.hpp>     // GX_COLD
 #include <gx/report/chart.hpp>  // lines
 
 namespace gx::chart {
@@ -55,11 +56,25 @@ GX_DECL std::vector<double> ticks(double least, double most, int count) {
     return out;
 }
 
+/// Ticks with their labels; where six digits are the same for two, with as many as tell them apart.
+GX_COLD GX_DECL std::vector<std::pair<double, std::string>> labelled(double least, double most) {
+    const std::vector<double> at = ticks(least, most);
+    std::vector<std::pair<double, std::string>> out;
+    for (int digits = 6; digits <= 17; ++digits) {
+        out.clear();
+        for (const double x : at) out.emplace_back(x, fmt::format("{:.{}g}", x, digits));
+        const auto same = [](const auto& a, const auto& b) { return a.second == b.second; };
+        if (std::ranges::adjacent_find(out, same) == out.end()) break;
+    }
+    return out;
+}
+
 GX_DECL std::string lines(std::string_view title, std::string_view x_label,
                           std::string_view y_label, const std::vector<Series>& series) {
-    constexpr double width = 480, height = 270, left = 52, right = 12, top = 30, bottom = 42;
-    const auto is_shown = [](double x, double y) {  // not NaN, and of finite differences
-        return std::abs(x) < 1e150 && std::abs(y) < 1e150;
+    constexpr double width = 480, height = 270, right = 12, top = 30, bottom = 42, digit = 6.6;
+    const auto is_size = [](double x) { return x == 0 || std::abs(x) > 1e-150; };
+    const auto is_shown = [&](double x, double y) {  // not NaN, and of differences that divide
+        return std::abs(x) < 1e150 && std::abs(y) < 1e150 && is_size(x) && is_size(y);
     };
     double x0 = 0, x1 = 0, y0 = 1e300, y1 = -1e300;
     for (const auto& s : series)
@@ -75,9 +90,13 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
         const double margin = 0.05 * (y1 - y0);
         y0 -= margin, y1 += margin;
     } else {  // one value is in the middle; 0 is the lowest
-        const double margin = y0 == 0 ? 1.0 : 0.5 * std::abs(y0);
+        const double margin = y0 == 0 ? 1.0 : 0.05 * std::abs(y0);
         y0 -= y0 == 0 ? 0 : margin, y1 += margin;
     }
+    const auto y_ticks = labelled(y0, y1);
+    double left = 52;
+    for (const auto& [y, label] : y_ticks)
+        left = std::max(left, 25 + std::ceil(digit * double(label.size())));
     const auto px = [&](double x) { return left + (x - x0) / (x1 - x0) * (width - left - right); };
     const auto py = [&](double y) {
         return height - bottom - (y - y0) / (y1 - y0) * (height - top - bottom);
@@ -87,19 +106,18 @@ GX_DECL std::string lines(std::string_view title, std::string_view x_label,
         "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text class=\"t\" x=\"{}\" "
         "y=\"16\">{}</text>\n",
         width, height, escaped(title), left, escaped(title));
-    for (const double x : ticks(x0, x1)) {
-        const std::string label = fmt::format("{:g}", x);
-        const double middle = std::min(px(x), width - 3.3 * double(label.size()));  // 6.6 a digit
+    for (const auto& [x, label] : labelled(x0, x1)) {
+        const double middle = std::min(px(x), width - 0.5 * digit * double(label.size()));
         svg += fmt::format(
             "<line class=\"g\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"/><text "
             "class=\"x\" x=\"{3:.1f}\" y=\"{4}\">{5}</text>\n",
             px(x), top, height - bottom, middle, height - bottom + 14, label);
     }
-    for (const double y : ticks(y0, y1))
+    for (const auto& [y, label] : y_ticks)
         svg += fmt::format(
             "<line class=\"g\" x1=\"{1}\" x2=\"{2}\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/><text "
-            "class=\"y\" x=\"{3}\" y=\"{4:.1f}\">{5:g}</text>\n",
-            py(y), left, width - right, left - 5, py(y) + 4, y);
+            "class=\"y\" x=\"{3}\" y=\"{4:.1f}\">{5}</text>\n",
+            py(y), left, width - right, left - 5, py(y) + 4, label);
     svg += fmt::format(
         "<text class=\"x\" x=\"{}\" y=\"{}\">{}</text><text class=\"x\" "
         "transform=\"translate(13,{}) rotate(-90)\">{}</text>\n",

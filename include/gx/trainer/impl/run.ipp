@@ -171,6 +171,16 @@ GX_COLD GX_DECL void warn_of_rising_rate(Run& run) {
             last + 1, rate));
 }
 
+GX_COLD GX_DECL void warn_of_phases_behind_the_end(Run& run) {
+    const RunOptions& o = run.options;
+    for (std::size_t i = 0; i < o.phases.size(); ++i)
+        if (o.phases[i].first_epoch >= o.epochs)
+            run.warnings.push_back(
+                fmt::format("phase {} never begins: it is from epoch {} on, counted from 0, and "
+                            "the run has {}. Let it begin earlier, or train longer.",
+                            i + 1, o.phases[i].first_epoch, o.epochs));
+}
+
 /// Whether a run with these sources, seed and policies has written it.
 GX_COLD GX_DECL bool is_of_such_a_run(const Run& run, const Checkpoint& c) {
     return c.composition == run.composition.name && c.seed == run.options.seed &&
@@ -273,6 +283,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
         world.first_local_rank, [&]() -> auto& { return run.phases[0]; },
         [&] { run.rates = rates_of(schedules); });
     warn_of_rising_rate(run);
+    warn_of_phases_behind_the_end(run);
     run.timetable = timetable_of(run.phases, world.ranks, info.count);
     run.compares_data = world.compares_data;
     run.first_local_rank = world.first_local_rank;
