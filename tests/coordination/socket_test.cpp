@@ -99,6 +99,22 @@ TEST(Socket, TalksOverAPathAndOverTcp) {
     expect_talk("unix:" + (folder / "socket").string());
     expect_talk("tcp:127.0.0.1:0");
 }
+// A host's name may have addresses of either kind alone.
+TEST(Socket, WhoListensForANameIsReachedByItsAddressesOfEitherKind) {
+    EXPECT_EQ(listening_host("localhost"), "localhost");
+    EXPECT_EQ(listening_host("127.0.0.7"), "127.0.0.7");
+    EXPECT_EQ(listening_host("[::1]"), "[::1]");
+    const Listener listener("tcp:" + listening_host("node") + ":0");
+    const std::string port = listener.address().substr(listener.address().rfind(':'));
+    EXPECT_TRUE(connect_to("tcp:127.0.0.1" + port, 60s));
+    try {
+        const Listener loopback("tcp:[::1]:0");
+    } catch (const gx::Error&) {
+        GTEST_SKIP() << "skipped: the system has no IPv6";
+    }
+    EXPECT_EQ(listening_host("node"), "[::]");
+    EXPECT_TRUE(connect_to("tcp:[::1]" + port, 60s));
+}
 TEST(Socket, AFreePortIsNamed) {
     const Listener listener("tcp:127.0.0.1:0");
     EXPECT_TRUE(listener.address().starts_with("tcp:127.0.0.1:")) << listener.address();

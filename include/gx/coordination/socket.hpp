@@ -100,8 +100,12 @@ private:
 /// listener or no route to it. Resolving a host's name may take longer. Errors: gx::Error.
 [[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
 
+/// The host of a Listener at all interfaces: "[::]", of IPv4 too, where the system has IPv6, else
+/// "0.0.0.0".
+[[nodiscard]] GX_DECL std::string every_host();
 /// The host of a Listener that others reach as `host`, an IPv6 address in brackets: a loopback
-/// address is its own, else all interfaces are listened to.
+/// address is its own, else all interfaces are listened to; of a name's addresses others may take
+/// any.
 [[nodiscard]] GX_DECL std::string listening_host(const std::string& host);
 
 /// The IP address of this machine that the other end of a TCP connection sees, an IPv6 address in

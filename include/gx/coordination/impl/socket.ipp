@@ -290,9 +290,17 @@ GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     }
 }
 
+GX_DECL std::string every_host() {
+    const Descriptor s(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 every{};  // at a free port
+    every.sin6_family = AF_INET6;
+    const auto* const address = reinterpret_cast<const sockaddr*>(&every);
+    return s && ::bind(s.get(), address, sizeof(every)) == 0 ? "[::]" : "0.0.0.0";
+}
+
 GX_DECL std::string listening_host(const std::string& host) {
     if (host == "localhost" || host == "[::1]" || host.starts_with("127.")) return host;
-    return host.starts_with('[') ? "[::]" : "0.0.0.0";
+    return every_host();
 }
 
 GX_DECL std::string host_of(const Descriptor& connection) {

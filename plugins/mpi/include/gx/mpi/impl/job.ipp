@@ -253,15 +253,6 @@ inline std::string addresses_of(const coordination::Listener& listener,
     return text;
 }
 
-/// At every address of this host, of IPv6 where the system has it.
-inline coordination::Listener listen_everywhere() {
-    try {
-        return coordination::Listener("tcp:[::]:0");
-    } catch (const Error&) {
-        return coordination::Listener("tcp:0.0.0.0:0");
-    }
-}
-
 /// Connects to the first address that answers. One that is no address, or a host that is not
 /// known, is tried again after a pause.
 inline coordination::Descriptor connect_any(const std::vector<std::string>& addresses,
@@ -403,8 +394,7 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
             std::random_device random;
             std::vector<std::string> hosts{one_node ? "127.0.0.1" : options_.host};
             if (hosts[0].empty()) hosts = own_addresses();
-            listener.emplace(one_node ? coordination::Listener("tcp:" + hosts[0] + ":0")
-                                      : listen_everywhere());
+            listener.emplace("tcp:" + (one_node ? hosts[0] : coordination::every_host()) + ":0");
             text = text_of("mpi" + std::to_string(random()) + std::to_string(random()) + "." +
                            std::to_string(meetings_) + addresses_of(*listener, hosts));
         } catch (const Error& e) {
