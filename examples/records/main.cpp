@@ -299,13 +299,21 @@ int verify(const Arguments& a) {
     return missing_shards(a.verify) > 0 || corrupt > 0 || !is_indexed ? 1 : 0;
 }
 
+/// Of an image folder's file, all of them.
+std::uintmax_t bytes_of(const gx::EncodedEntry& e) {
+    if (e.bytes > 0) return e.bytes;
+    std::error_code gone;
+    const auto bytes = std::filesystem::file_size(std::filesystem::path(e.file) / e.name, gone);
+    return gone ? 0 : bytes;
+}
+
 int list(const Arguments& a) {
     const gx::EncodedFiles source =
         opened(a.list, a, a.skips ? gx::OnCorrupt::skip : gx::OnCorrupt::stop);
     for (std::uint32_t i = 0; i < source.info().count; ++i) {
         const gx::EncodedEntry e = source.entry(i);
-        fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", i, e.label, e.offset, e.bytes, gx::printable(e.file),
-                   gx::printable(e.name));
+        fmt::print("{}\t{}\t{}\t{}\t{}\t{}\n", i, e.label, e.offset, bytes_of(e),
+                   gx::printable(e.file), gx::printable(e.name));
     }
     write_json(a, source.info().count, source.info().classes, print_skipped(source.skipped(), a),
                a.list);

@@ -48,6 +48,10 @@ function(must_refuse component sentence)
   endif()
 endfunction()
 must_refuse(nonsense "no component .nonsense.: it has .*reference.*sim")
+file(GLOB_RECURSE compiled ${place}/prefix/gx-compiled-*-targets.cmake)
+if(compiled)
+  must_refuse(nonsense "it has [^c]*compiled, [^.]*reference")
+endif()
 # must_find(OPTIONAL WRONG ARGUMENT ...): gx is found, with gx::reference; after it WRONG is false.
 function(must_find optional wrong)
   file(WRITE ${place}/optional/CMakeLists.txt

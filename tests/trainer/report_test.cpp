@@ -93,6 +93,23 @@ TEST(Report, ATimelineHasAnAxisAndALegend) {
     for (const char* name : {"forward", "backward", "update", "input", "waiting", "communication"})
         EXPECT_EQ(count(html, std::string("</i>") + name + "</span>"), 1u) << name;
 }
+TEST(Report, WithoutATraceHasNoTimeline) {
+    gx::RunRecord resumed = run();  // behind the first epoch
+    resumed.spans.clear();
+    resumed.notes.clear();
+    const std::string html = gx::report_html({resumed});
+    for (const char* part : {"of the first epoch, rank 0", "forward", "In force"})
+        EXPECT_EQ(count(html, part), 0u) << part;
+}
+TEST(Report, ScalesTimelinesByTracedSteps) {
+    gx::RunRecord r = run();
+    r.seconds = 1000;  // it has waited for a lost rank
+    for (const int ms : {880, 940, 1000})
+        r.spans.push_back({.name = "UPDATE",
+                           .begin = gx::Nanoseconds((ms - 10) * 1'000'000),
+                           .end = gx::Nanoseconds(ms * 1'000'000)});
+    EXPECT_TRUE(holds(gx::report_html({r}), "The last 90 ms of"));
+}
 TEST(Report, AColourHasOneMeaning) {
     std::vector<std::string> of_parts;
     for (int p = 0; p <= int(gx::chart::Part::idle); ++p)

@@ -9,7 +9,9 @@
 namespace gx {
 
 /// Returns all of the record except the timeline, which is a trace of its own; `indent` 0: one
-/// line. Keys are the members' names, with the unit where the name has none.
+/// line. Keys are the members' names, with the unit where the name has none; all are always there.
+/// Hashes are texts of 16 hexadecimal digits: readers that keep numbers as doubles would round
+/// them.
 [[nodiscard]] GX_DECL std::string to_json(const RunRecord& r, int indent = 1);
 
 }  // namespace gx

@@ -152,8 +152,10 @@ def test(folder, draw):
     classes = sorted({name for name, _ in order})
     expected = [(classes.index(name), (images / name / path).read_bytes()) for name, path in order]
 
-    expect("a folder's order", [(label, name) for label, _, _, _, name in listed(images)],
-           [(classes.index(name), path) for name, path in order])
+    expect("a folder's order and sizes",
+           [(label, size, name) for label, _, size, _, name in listed(images)],
+           [(classes.index(name), (images / name / path).stat().st_size, path)
+            for name, path in order])
 
     run("--pack", images, "--output", folder / "one", "--to", "recordio")
     records = read_recordio((folder / "one.rec").read_bytes())

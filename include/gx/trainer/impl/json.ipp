@@ -1,9 +1,12 @@
 // to_json: walks the members of a run record.
 #pragma once
 
+#include <cstdint>      // uint64_t
 #include <string_view>  // names
 #include <type_traits>  // is_arithmetic_v
 #include <vector>       // losses
+
+#include <fmt/core.h>  // hashes
 
 #include <gx/reflect/fields.hpp>     // for_each_field
 #include <gx/io/json_text.hpp>       // JsonWriter
@@ -33,23 +36,26 @@ GX_DECL std::string to_json(const RunRecord& r, int indent) {
     w.open('{');
     for_each_field(r, [&](std::string_view name, const auto& x) {
         if (name == "skipped_steps") return;  // write_rows has it
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(x)>, std::uint64_t>)
+            if (name.ends_with("_hash")) {
+                w.field(name, fmt::format("{:016x}", x));
+                return;
+            }
         detail::rows::write_member(w, name, x);
         if (name != "images_per_second") return;
         w.field("test_accuracy_pct", r.test_accuracy_pct());
         w.field("test_top5_accuracy_pct", r.test_top5_accuracy_pct());
     });
-    if (!r.phases.empty()) detail::rows::write(w, "phases", r.phases);
-    if (!r.losses.empty()) {
-        w.name("losses").open('[');
-        for (const LossRow& row : r.losses) {
-            w.open('{');
-            for_each_field(row, [&](std::string_view name, const auto& x) {
-                detail::rows::write_member(w, name, x);
-            });
-            w.close('}');
-        }
-        w.close(']');
+    detail::rows::write(w, "phases", r.phases);
+    w.name("losses").open('[');
+    for (const LossRow& row : r.losses) {
+        w.open('{');
+        for_each_field(row, [&](std::string_view name, const auto& x) {
+            detail::rows::write_member(w, name, x);
+        });
+        w.close('}');
     }
+    w.close(']');
     detail::rows::write_rows(w, r);
     return w.close('}').text();
 }

@@ -162,6 +162,7 @@ GX_DECL std::string in_force(const std::vector<RunRecord>& runs, const Names& na
             }
             if (of[at].empty() || of[at].back() != i) of[at].push_back(i);
         }
+    if (notes.empty()) return "";
     std::string html = "<h2>In force</h2><ul>\n", some;
     const auto runs_of = [&](std::size_t note) { return of_runs(of[note], names); };
     for (const table::Group& equal : table::groups(table::all(notes.size()), runs_of)) {
@@ -310,13 +311,30 @@ GX_COLD GX_DECL double steps_made(const RunRecord& r) {
     return double(std::max({std::int64_t{1}, last, std::ssize(r.steps)}));
 }
 
-/// All timelines on one scale: the longest mean step, and a half. Nothing where no time is known.
+/// Of rank 0's traced steps; of the whole run where it has no two traced updates.
+GX_COLD GX_DECL double step_ms(const RunRecord& r) {
+    Nanoseconds first = Nanoseconds::max(), last{};
+    int updates = 0;
+    for (const Span& s : r.spans)
+        if (s.rank == 0 && s.track == Track::compute && s.name.view() == "UPDATE") {
+            first = std::min(first, s.end);
+            last = std::max(last, s.end);
+            ++updates;
+        }
+    if (updates > 1) return 1e3 * seconds(last - first) / (updates - 1);
+    return r.steps.empty() ? 0 : 1e3 * r.seconds / steps_made(r);
+}
+
+/// All timelines on one scale: the longest step, and a half. Nothing where none was traced, as in a
+/// run that is resumed behind its first epoch.
 GX_DECL std::string timelines(const std::vector<RunRecord>& runs, const Names& names) {
     double shown_ms = 0;
     for (const RunRecord& r : runs)
-        if (const double ms = 1.5e3 * r.seconds / steps_made(r); !r.steps.empty() && ms > shown_ms)
-            shown_ms = ms;
-    if (shown_ms == 0) return "";
+        if (const double ms = 1.5 * step_ms(r); !r.spans.empty() && ms > shown_ms) shown_ms = ms;
+    std::string strips;
+    for (std::size_t i = 0; shown_ms > 0 && i < runs.size(); ++i)
+        strips += timeline(runs[i], names[i], shown_ms);
+    if (strips.empty()) return "";
     std::string html = fmt::format(
         "<p>The last {} of the first epoch, rank 0; where the network is simulated, the "
         "load of its first NIC. An epoch's last step may hold fewer images than the "
@@ -331,9 +349,7 @@ GX_DECL std::string timelines(const std::vector<RunRecord>& runs, const Names& n
                                      {Part::communication, "communication"}})
         html += fmt::format("<span><i style=\"background:{}\"></i>{}</span>", chart::colour(part),
                             name);
-    html += "</p>\n";
-    for (std::size_t i = 0; i < runs.size(); ++i) html += timeline(runs[i], names[i], shown_ms);
-    return html;
+    return html + "</p>\n" + strips;
 }
 
 }  // namespace detail::report

@@ -21,7 +21,8 @@ namespace gx {
 ///     {"event":"epoch","step":1,"epoch":0,"train_loss_nats":2.5,"test_accuracy_pct":12.5,...}
 ///     {"event":"checkpoint","step":1,"file":"out/epoch-0001.safetensors"}
 ///     {"event":"lost","step":7,"ranks":7,"lost":[3],"error":"..."}
-///     {"event":"end","step":9,"weights_hash":7}  or  {"event":"failed","step":7,"error":"..."}
+///     {"event":"end","step":9,"weights_hash":"0a2b..."}
+///     {"event":"failed","step":7,"error":"..."}, in place of "end"
 ///
 /// Keys:   `step` of a step is its number from 0, of all others the steps done by then. The other
 ///         keys are the members of StepDone, EpochRow and Breakdown, with the unit where the

@@ -152,7 +152,7 @@ GX_DECL void MetricsFile::ranks_lost(const RanksLost& lost) {
 
 GX_DECL void MetricsFile::run_ended(const RunRecord& r) {
     begin("end", done_);
-    detail::metrics_file::put(line_, "weights_hash", r.weights_hash);
+    detail::metrics_file::put(line_, "weights_hash", fmt::format("{:016x}", r.weights_hash));
     end();
 }
 GX_DECL void MetricsFile::run_failed(std::string_view error) {
