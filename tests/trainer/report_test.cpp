@@ -145,7 +145,7 @@ TEST(Report, SaysHowItWasMadeAndLinksItsFiles) {
 }
 TEST(Report, FitsNarrowScreensAndDarkOnes) {
     EXPECT_TRUE(holds(gx::report_html({run()}), "name=\"viewport\"", "@media(max-width:700px)",
-                      "prefers-color-scheme:dark", "class=\"scroll\""));
+                      "prefers-color-scheme:dark", "class=\"scroll\"", "@media print{"));
 }
 TEST(Report, ShowsTheLoadOfANicUnderTheTimeline) {
     gx::RunRecord r = run();

@@ -29,7 +29,10 @@ inline constexpr const char* page_style =
     "svg .y{text-anchor:end}svg .g{stroke:var(--grid)}.key span{margin-right:1.4em;display:"
     "inline-block}.key i{display:inline-block;width:.8em;"
     "height:.8em;margin-right:.35em}.note{color:var(--soft)}"
-    "@media(max-width:700px){.grid{grid-template-columns:1fr}.scroll svg{min-width:680px}}";
+    "@media(max-width:700px){.grid{grid-template-columns:1fr}.scroll svg{min-width:680px}}"
+    "@media print{body{max-width:none;margin:0}.scroll{overflow:visible}.scroll "
+    "svg{min-width:0}table{font-size:75%}td,th{white-space:normal;padding:.2em .3em}"
+    "td:first-child{min-width:0}svg,tr{break-inside:avoid}}";
 
 /// Returns colour i of a cycle of six that colour-blind readers can tell apart.
 /// Source: Okabe and Ito 2008, "Color Universal Design".

@@ -271,6 +271,9 @@ TEST(Observer, OfARunThatCannotStartSeesNothing) {
     const std::string error = error_of(
         [&] { (void)Plain({.batch = 0, .observers = {&diary, nullptr}}).train(world, images()); });
     EXPECT_TRUE(holds(error, "batch is 0", "observers holds a null pointer"));
+    EXPECT_TRUE(holds(
+        error_of([&] { (void)Plain({.observers = {&diary, &diary}}).train(world, images()); }),
+        "observers holds one observer twice"));
     EXPECT_TRUE(diary.events.empty());
 }
 TEST(Observer, SeesALostRankAndWhatFollows) {

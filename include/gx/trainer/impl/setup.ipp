@@ -4,9 +4,10 @@
 #include <fcntl.h>   // open
 #include <unistd.h>  // getpid, close
 
-#include <algorithm>     // max, min, find_if
+#include <algorithm>     // adjacent_find, find_if, max, min, sort
 #include <cmath>         // isnan, sqrt
 #include <exception>     // exception
+#include <functional>    // less
 #include <limits>        // largest batch
 #include <new>           // bad_alloc
 #include <random>        // names of files
@@ -80,6 +81,11 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
                    fmt::format("trace_steps is {}: keep 0 steps or more", o.trace_steps));
     problems.check(std::ranges::find(o.observers, nullptr) == o.observers.end(),
                    "observers holds a null pointer: give the addresses of observers");
+    auto observers = o.observers;
+    std::ranges::sort(observers, std::less<>());
+    problems.check(std::ranges::adjacent_find(observers) == observers.end(),
+                   "observers holds one observer twice, which would be told of each event twice: "
+                   "leave it out once");
     problems.check(images >= ranks,
                    fmt::format("there are {} ranks and {} training images: use at most as many "
                                "ranks as images",
