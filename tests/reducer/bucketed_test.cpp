@@ -11,6 +11,7 @@ using Fp16Buckets = gx::Bucketed<gx::MultiRing<4, gx::fp16>, 16>;
 static_assert(gx::Reducer<Fp16Buckets>);
 static_assert(Fp16Buckets::bucket_elements == 8 && Fp16Buckets::channels == 4, "16 bytes of fp16");
 static_assert(gx::Bucketed<gx::Ring<>, 19>::bucket_elements == 4, "whole elements");
+static_assert(std::is_same_v<gx::Bucketed<gx::Ring<>>, gx::Bucketed<gx::Ring<>, 25 * 1024 * 1024>>);
 
 namespace {
 

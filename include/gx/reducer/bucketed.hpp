@@ -14,6 +14,7 @@ namespace gx {
 
 /// R, with at most BucketBytes of wire elements at once: a Pipeline cuts the gradient so, and
 /// starts each bucket while the rest is still being computed. A longer one is cut from its front.
+/// By default 25 MiB, as PyTorch's DistributedDataParallel (Li et al. 2020, arXiv:2006.15704).
 ///
 /// Order:  as R; where buckets are cut changes the bits.
 /// Errors: as R; stops at the first bucket that is incomplete.

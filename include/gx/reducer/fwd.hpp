@@ -14,7 +14,7 @@ template <class E = fp32, class Divide = DivideSplit>
 class Ring;
 template <int K, class E = fp32, class Divide = DivideSplit>
 class MultiRing;
-template <class R, std::int64_t BucketBytes>
+template <class R, std::int64_t BucketBytes = std::int64_t{25} << 20>
 class Bucketed;
 template <class R>
 class DoubleBuffered;
