@@ -3,17 +3,25 @@
 #include <fcntl.h>       // fcntl
 #include <netinet/in.h>  // sockaddr_in
 #include <poll.h>        // poll
+#include <sched.h>       // unshare
+#include <sys/mount.h>   // another resolv.conf
+#include <sys/resource.h>
 #include <sys/socket.h>  // send, recv
 #include <sys/stat.h>    // mode of a socket
 #include <sys/un.h>      // sockaddr_un
+#include <sys/wait.h>    // waitpid
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <fstream>
+#include <thread>
 
 #include <gx/core/error.hpp>  // Error
 
-#include <support/files.hpp>  // Folder, error_of
+#include <support/files.hpp>          // Folder, error_of
+#include <testing/processes_run.hpp>  // WithProcesses
 
 namespace {
 
@@ -163,6 +171,93 @@ TEST(Socket, ARootThatDoesNotListenIsNamed) {
     const std::string address = "unix:" + (folder / "socket").string();
     const std::string text = sentence_of([&] { (void)connect_to(address, 0s); });
     EXPECT_NE(text.find("'" + address + "' can't be reached"), text.npos) << text;
+}
+
+/// Answers the first queries by a failure, and those behind them by 127.0.0.1 or ::1.
+void serve_names(int socket, std::atomic<int>& queries) {
+    for (char packet[512];;) {
+        sockaddr_in from{};
+        socklen_t size = sizeof(from);
+        auto* const at = reinterpret_cast<sockaddr*>(&from);
+        const auto n = ::recvfrom(socket, packet, sizeof(packet) - 32, 0, at, &size);
+        if (n < 17) return;
+        std::size_t end = 12;  // behind the header: the name, its type and class
+        while (end < std::size_t(n) && packet[end] != 0) end += 1 + std::size_t(packet[end]);
+        end += 5;
+        const bool fails = queries++ < 2;  // one for each kind of address
+        const char type = packet[end - 3];
+        packet[2] = char(0x81), packet[3] = fails ? 2 : 0;
+        for (int i = 6; i < 12; ++i) packet[i] = 0;
+        std::string answer = {char(0xC0), 12, 0, type, 0, 1,
+                              0,          0,  0, 60,   0};  // the name, ..., 60 s
+        if (type == 1) answer += std::string{4, 127, 0, 0, 1};
+        else answer += char(16) + std::string(15, 0) + char(1);
+        if (fails) answer.clear();
+        else packet[7] = 1;
+        std::ranges::copy(answer, packet + end);
+        (void)::sendto(socket, packet, end + answer.size(), 0, at, size);
+    }
+}
+/// In a child of its own. 0: connected; 1: not; 2: by IPv6, which the other hosts of a run may not
+/// have; 77: its names can't be served here.
+int connect_where_names_come_late() {
+    const testing_support::Folder folder;
+    const auto file = folder / "resolv.conf";
+    std::ofstream(file) << "nameserver 127.0.0.57\noptions timeout:5 attempts:1\n";
+    sockaddr_in a{};
+    a.sin_family = AF_INET, a.sin_port = htons(53), a.sin_addr.s_addr = htonl(0x7F000039);
+    const Descriptor names(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (::bind(names.get(), reinterpret_cast<sockaddr*>(&a), sizeof(a)) != 0 ||
+        ::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(file.c_str(), "/etc/resolv.conf", nullptr, MS_BIND, nullptr) != 0)
+        return 77;
+    std::atomic<int> queries = 0;
+    std::thread server([&] { serve_names(names.get(), queries); });
+    const Listener listener("tcp:" + every_host() + ":0");
+    const std::string& bound = listener.address();
+    std::string host;
+    const std::string text = sentence_of([&] {
+        host = host_of(connect_to("tcp:node17.example" + bound.substr(bound.rfind(':')), 60s));
+    });
+    ::shutdown(names.get(), SHUT_RDWR);
+    server.join();
+    ::umount("/etc/resolv.conf");
+    if (queries == 0) return 77;
+    if (!text.empty()) std::fputs(text.c_str(), stderr);
+    if (!text.empty()) return 1;
+    return host == "127.0.0.1" ? 0 : 2;
+}
+/// As where the name of rank 0's host appears with its container.
+class NameServer : public testing_support::WithProcesses {};
+TEST_F(NameServer, IsWaitedFor) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(connect_where_names_come_late());
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "skipped: it needs root and another resolv.conf";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+TEST(Socket, WithoutDescriptorsTheLimitIsNamed) {
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const int next = ::dup(STDERR_FILENO);
+    ::close(next);
+    rlimit none = before;
+    none.rlim_cur = rlim_t(next);
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    const std::string listens = sentence_of([] { Listener no("tcp:127.0.0.1:0"); });
+    const std::string connects = sentence_of([] { (void)connect_to("tcp:127.0.0.1:9", 1s); });
+    const std::string finds = sentence_of([] { (void)connect_to("tcp:localhost:9", 1s); });
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    const std::string advice =
+        ": Too many open files; raise the limit of open files (ulimit -n) or use fewer ranks";
+    EXPECT_EQ(listens, "address 'tcp:127.0.0.1:0' can't be listened to" + advice);
+    EXPECT_EQ(connects, "address 'tcp:127.0.0.1:9' can't be reached" + advice);
+    EXPECT_EQ(finds, "address 'tcp:localhost:9' can't be looked up" + advice);
+    EXPECT_EQ(advice_on(NoDescriptorLeft(finds), "Open ports"), "");
+    EXPECT_EQ(advice_on(gx::Error("refused"), "Open ports"), ". Open ports");
 }
 
 // A full queue of a listener: no connection comes to be, and none is refused.

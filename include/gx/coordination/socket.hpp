@@ -9,6 +9,7 @@
 
 #include <gx/coordination/message.hpp>  // Duration
 #include <gx/core/decl.hpp>             // GX_DECL
+#include <gx/core/error.hpp>            // Error
 
 namespace gx::coordination {
 
@@ -40,6 +41,13 @@ private:
     std::pair<dev_t, ino_t> file_{};
     int number_ = -1;
 };
+
+/// The process, or the system, has no descriptor left; its sentence says what to do.
+struct NoDescriptorLeft : Error {
+    using Error::Error;
+};
+/// ". " and `advice`, on a connection that failed with `e`; nothing where `e` says what to do.
+[[nodiscard]] GX_DECL std::string advice_on(const Error& e, std::string_view advice);
 
 /// Two connected stream sockets that are closed by exec.
 /// Errors: gx::Error where the system has none left.
@@ -97,7 +105,8 @@ private:
 };
 
 /// Connects to an address of Listener's form. Retries until `limit` has passed while there is no
-/// listener or no route to it. Resolving a host's name may take longer. Errors: gx::Error.
+/// listener or no route to it, or no name server answers. Of a name's addresses those of IPv4 come
+/// first, which hosts without IPv6 have too. Resolving it may take longer. Errors: gx::Error.
 [[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
 
 /// The host of a Listener at all interfaces: "[::]", of IPv4 too, where the system has IPv6, else
@@ -112,7 +121,7 @@ private:
 /// brackets; "" of any other socket.
 [[nodiscard]] GX_DECL std::string host_of(const Descriptor& connection);
 
-/// Whether accept() failed with this errno for a connection that waits and can't be taken.
+/// Whether this errno says that no descriptor, or no memory, is left for a connection.
 [[nodiscard]] GX_DECL bool no_descriptor_is_left(int error);
 
 /// The name of this machine.

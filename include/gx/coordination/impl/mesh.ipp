@@ -164,7 +164,7 @@ inline Descriptor connect_rank(Session& session, int to, const std::string& addr
             if (steady_now() >= end && !patience.ended()) continue;
             throw Error("rank " + std::to_string(session.rank()) + " did not reach rank " +
                         std::to_string(to) + ": " + e.what() +
-                        ". Let the hosts of a run reach each other at all ports");
+                        advice_on(e, "Let the hosts of a run reach each other at all ports"));
         }
     }
 }

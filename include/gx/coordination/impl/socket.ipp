@@ -16,6 +16,7 @@
 #include <cerrno>     // errno
 #include <cstring>    // strerror
 #include <memory>     // addrinfo
+#include <vector>     // addresses
 
 #include <gx/coordination/socket.hpp>   // the declarations
 #include <gx/core/detail/patience.hpp>  // Patience
@@ -52,9 +53,16 @@ inline Parsed parse(std::string_view address) {
     return {.host = host, .port = port};
 }
 
+inline constexpr const char* raise_open_files =
+    "; raise the limit of open files (ulimit -n) or use fewer ranks";
+inline bool is_of_open_files(int error) { return error == EMFILE || error == ENFILE; }
+
 [[noreturn]] inline void fail(std::string_view address, std::string_view what) {
-    throw Error("address '" + std::string(address) + "' " + std::string(what) + ": " +
-                std::strerror(errno));
+    const int error = errno;
+    const std::string text =
+        "address '" + std::string(address) + "' " + std::string(what) + ": " + std::strerror(error);
+    if (is_of_open_files(error)) throw NoDescriptorLeft(text + raise_open_files);
+    throw Error(text);
 }
 
 /// Of a descriptor, what no other open file or socket has; {} of none.
@@ -71,16 +79,25 @@ inline sockaddr_un unix_address(const std::string& path) {
     return a;
 }
 
+/// A host whose name server does not answer yet.
+struct NotKnownYet : Error {
+    using Error::Error;
+};
+
 using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 inline Found find_host(std::string_view address, const Parsed& p, bool listening) {
     addrinfo hints{}, *found = nullptr;
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV | (listening ? AI_PASSIVE : 0);
     const int error = ::getaddrinfo(p.host.c_str(), p.port.c_str(), &hints, &found);
-    if (error != 0)
-        throw Error("address '" + std::string(address) + "': host '" + p.host +
-                    "' is not known: " + ::gai_strerror(error));
-    return {found, ::freeaddrinfo};
+    if (error == 0) return {found, ::freeaddrinfo};
+    // Without a descriptor for /etc/hosts a name is not known.
+    const Descriptor one(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!one && is_of_open_files(errno)) fail(address, "can't be looked up");
+    const std::string sentence = "address '" + std::string(address) + "': host '" + p.host +
+                                 "' is not known: " + ::gai_strerror(error);
+    if (error == EAI_AGAIN) throw NotKnownYet(sentence);
+    throw Error(sentence);
 }
 
 /// A host that vanishes sends nothing: the kernel asks after a second, and gives up after three.
@@ -143,10 +160,14 @@ inline Descriptor try_connect(std::string_view address, const Parsed& p, Duratio
     }
     const Found found = find_host(address, p, false);
     patience.skip();  // a name server may have taken seconds
-    int left = 0, error = 0;
-    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) ++left;
-    if (left == 1) limit = longest_attempt;
-    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
+    std::vector<const addrinfo*> all;
+    for (const bool ipv4 : {true, false})
+        for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next)
+            if ((a->ai_family == AF_INET) == ipv4) all.push_back(a);
+    if (all.size() == 1) limit = longest_attempt;
+    auto left = std::ssize(all);
+    int error = 0;
+    for (const addrinfo* const a : all) {
         Descriptor s(::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol));
         const Duration share = std::min(limit, patience.left() / left--);
         if (s && connect_within(s.get(), a->ai_addr, a->ai_addrlen, share, patience)) {
@@ -220,11 +241,16 @@ GX_DECL bool Descriptor::is_open() const {
     return number_ >= 0 && detail::socket::file_of(number_) == file_;
 }
 
+GX_DECL std::string advice_on(const Error& e, std::string_view advice) {
+    if (dynamic_cast<const NoDescriptorLeft*>(&e) != nullptr) return "";
+    return ". " + std::string(advice);
+}
+
 GX_DECL std::pair<Descriptor, Descriptor> socket_pair() {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        throw Error(std::string("a pair of sockets can't be made: ") + std::strerror(errno) +
-                    "; raise the limit of open files (ulimit -n) or use fewer ranks");
+        throw NoDescriptorLeft(std::string("a pair of sockets can't be made: ") +
+                               std::strerror(errno) + detail::socket::raise_open_files);
     return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -277,15 +303,20 @@ GX_DECL bool no_descriptor_is_left(int error) {
 
 GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     const auto parsed = detail::socket::parse(address);
+    const Duration end = saturating_sum(steady_now(), limit);  // of waits for a name server
     gx::detail::Patience patience(limit);
     // Of an address: short at first, as another one of the host may be the one that answers.
     Duration attempt = std::chrono::milliseconds(400);
     for (int pause = 1;; pause = std::min(2 * pause, 200)) {
-        if (Descriptor s = detail::socket::try_connect(address, parsed, attempt, patience))
-            return s;
-        attempt = std::min<Duration>(2 * attempt, detail::socket::longest_attempt);
-        if (!detail::socket::is_not_yet(errno) || patience.ended())
-            detail::socket::fail(address, "can't be reached");
+        try {
+            if (Descriptor s = detail::socket::try_connect(address, parsed, attempt, patience))
+                return s;
+            attempt = std::min<Duration>(2 * attempt, detail::socket::longest_attempt);
+            if (!detail::socket::is_not_yet(errno) || patience.ended())
+                detail::socket::fail(address, "can't be reached");
+        } catch (const detail::socket::NotKnownYet&) {
+            if (steady_now() >= end) throw;
+        }
         ::poll(nullptr, 0, pause);
     }
 }

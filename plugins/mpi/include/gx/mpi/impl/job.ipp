@@ -267,6 +267,8 @@ inline coordination::Descriptor connect_any(const std::vector<std::string>& addr
             return coordination::connect_to(
                 addresses[i % addresses.size()],
                 only ? left : std::min<Duration>(left, std::chrono::seconds(1)));
+        } catch (const coordination::NoDescriptorLeft&) {
+            throw;
         } catch (const Error& e) {
             last = e.what();
         }
@@ -441,8 +443,10 @@ GX_DECL void Job::meet(std::chrono::nanoseconds limit) {
                         hosts_[static_cast<std::size_t>(rank_)] +
                         " does not reach rank 0 on host " + hosts_[0] + " at '" + address_ +
                         "': " + e.what() +
-                        ". Let the hosts reach each other at all ports, or give the name of rank "
-                        "0's host as the option 'host'");
+                        coordination::advice_on(
+                            e,
+                            "Let the hosts reach each other at all ports, or give the name of "
+                            "rank 0's host as the option 'host'"));
         }
         session_ = std::make_unique<Session>(std::move(options), std::move(to_root));
     }

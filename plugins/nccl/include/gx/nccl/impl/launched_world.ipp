@@ -60,6 +60,8 @@ template <class F>
 auto at_address(const coordination::Launch& l, F f) {
     try {
         return f();
+    } catch (const coordination::NoDescriptorLeft& e) {
+        throw Error(name_of(l) + ": " + e.what());
     } catch (const Error& e) {
         refuse_address(l, e.what());
     }
