@@ -68,6 +68,26 @@ gx::Checkpoint full(const gx::Graph& graph) {
 
 // ---- What is written comes back -----------------------------------------------------
 
+TEST(CheckpointNumber, IsOfTheNamesThatRunsGive) {
+    for (const int n : {1, 9, 10'000, std::numeric_limits<int>::max()}) {
+        const auto of = gx::checkpoint_number(gx::checkpoint_name(n));
+        ASSERT_TRUE(of) << n;
+        EXPECT_TRUE(of->of_epoch);
+        EXPECT_EQ(of->number, n);
+    }
+    for (const std::int64_t n : {std::int64_t{1}, std::int64_t{1} << 40}) {
+        const auto of = gx::checkpoint_number(gx::step_checkpoint_name(n));
+        ASSERT_TRUE(of) << n;
+        EXPECT_FALSE(of->of_epoch);
+        EXPECT_EQ(of->number, n);
+    }
+    for (const char* other :
+         {"", "epoch-", "epoch-.safetensors", "epoch-0000.safetensors", "epoch-1.safetensors",
+          "epoch-00001.safetensors", "epoch--001.safetensors", "epoch-0001.safetensors.tmp",
+          "epoch-2147483648.safetensors", "step-0001.safetensors", "my-epoch-0001.safetensors",
+          "step-99999999999999999999.safetensors"})
+        EXPECT_FALSE(gx::checkpoint_number(other)) << other;
+}
 TEST(Checkpoint, GivesBackAllOfIt) {
     const Folder folder;
     const gx::Graph graph = gx::graph<gx::CifarResNet<8>>();

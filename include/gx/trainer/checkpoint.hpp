@@ -119,6 +119,14 @@ struct Checkpoint {
 GX_COLD [[nodiscard]] GX_DECL std::string checkpoint_name(int epochs_done);
 /// Name of a checkpoint within an epoch, after `steps_done` steps of the run.
 GX_COLD [[nodiscard]] GX_DECL std::string step_checkpoint_name(std::int64_t steps_done);
+/// What a checkpoint's name says.
+struct CheckpointNumber {
+    bool of_epoch = false;    ///< else of steps
+    std::int64_t number = 0;  ///< of epochs or steps done, from 1 on
+};
+/// Of a name that one of these two gives; none of any other, such as "epoch-1.safetensors".
+GX_COLD [[nodiscard]] GX_DECL std::optional<CheckpointNumber> checkpoint_number(
+    std::string_view name);
 
 /// Writes `c` whole or not at all. Weights carry their plain names, as other programs expect.
 /// Errors: gx::Error naming the file; an older checkpoint of that name is then untouched.

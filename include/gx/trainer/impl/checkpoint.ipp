@@ -1,14 +1,16 @@
 // Bodies of checkpoint.hpp.
 #pragma once
 
-#include <algorithm>    // copy, equal
-#include <cmath>        // isfinite, isnan
-#include <functional>   // greater
-#include <limits>       // largest integers
-#include <set>          // files by age
-#include <span>         // flat memory
-#include <string_view>  // names
-#include <utility>      // pair
+#include <algorithm>     // copy, equal
+#include <charconv>      // from_chars
+#include <cmath>         // isfinite, isnan
+#include <functional>    // greater
+#include <limits>        // largest integers
+#include <set>           // files by age
+#include <span>          // flat memory
+#include <string_view>   // names
+#include <system_error>  // errc
+#include <utility>       // pair
 
 #include <fmt/core.h>  // sentences
 
@@ -331,6 +333,18 @@ GX_DECL std::string checkpoint_name(int epochs_done) {
 
 GX_DECL std::string step_checkpoint_name(std::int64_t steps_done) {
     return fmt::format("step-{:08d}.safetensors", steps_done);
+}
+
+GX_DECL std::optional<CheckpointNumber> checkpoint_number(std::string_view name) {
+    CheckpointNumber n{.of_epoch = name.starts_with("epoch-")};
+    if (!n.of_epoch && !name.starts_with("step-")) return std::nullopt;
+    const char* const digits = name.data() + name.find('-') + 1;
+    const auto read = std::from_chars(digits, name.data() + name.size(), n.number);
+    if (read.ec != std::errc{} || n.number < 1) return std::nullopt;
+    if (n.of_epoch && n.number > std::numeric_limits<int>::max()) return std::nullopt;
+    const bool given =
+        name == (n.of_epoch ? checkpoint_name(int(n.number)) : step_checkpoint_name(n.number));
+    return given ? std::optional(n) : std::nullopt;
 }
 
 GX_DECL std::string Checkpoint::place() const {

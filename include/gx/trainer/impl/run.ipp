@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>  // max
-#include <charconv>   // from_chars
 #include <cmath>      // isnan, sqrt
 #include <exception>  // exception_ptr
 #include <ranges>     // reverse
@@ -236,11 +235,8 @@ GX_COLD GX_DECL void expect_replaceable(const Run& run) {
     if (!o.writes || o.output.empty() || !o.checkpoints.stop_on_failure) return;
     const int done = run.resume ? run.resume->epoch : 0;
     for (const auto& entry : checkpoint_files(o.output)) {
-        const std::string name = entry.path().filename().string();
-        int epoch = 0;
-        const char* const digits = name.data() + name.find('-') + 1;
-        (void)std::from_chars(digits, name.data() + name.size(), epoch);
-        if (epoch > done && epoch <= o.epochs && name == checkpoint_name(epoch))
+        const auto of = checkpoint_number(entry.path().filename().string());
+        if (of && of->of_epoch && of->number > done && of->number <= o.epochs)
             (void)gx::detail::AtomicFile(entry.path());
     }
 }

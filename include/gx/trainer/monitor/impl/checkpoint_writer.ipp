@@ -2,10 +2,8 @@
 #pragma once
 
 #include <algorithm>     // upper_bound
-#include <charconv>      // from_chars
 #include <cmath>         // isnan
 #include <exception>     // whatever is thrown
-#include <string_view>   // names
 #include <system_error>  // error_code
 #include <utility>       // move
 
@@ -31,24 +29,19 @@ GX_DECL std::vector<KeptCheckpoint> to_delete(const std::vector<KeptCheckpoint>&
 GX_DECL EarlierCheckpoints checkpoints_of(const std::filesystem::path& folder, std::int64_t step,
                                           const RunRecord& record, bool tested) {
     EarlierCheckpoints out;
-    std::error_code trouble;  // a folder that can't be read has none
-    for (const auto& entry : std::filesystem::directory_iterator(folder, trouble)) {
+    std::vector<std::filesystem::directory_entry> files;
+    try {
+        files = checkpoint_files(folder);
+    } catch (const Error&) {  // a folder that can't be listed has none that can be deleted
+    }
+    for (const auto& entry : files) {
         std::error_code gone;  // by another hand
-        if (!entry.is_regular_file(gone)) continue;
-        const std::string name = entry.path().filename().string();
-        const bool of_epoch = name.starts_with("epoch-");
-        if (!of_epoch && !name.starts_with("step-")) continue;
-        const char* const digits = name.data() + name.find('-') + 1;
-        std::int64_t number = 0;
-        const auto parsed = std::from_chars(digits, name.data() + name.size(), number);
-        if (parsed.ec != std::errc{} || number < 1) continue;
-        if (name != (of_epoch && number <= std::ssize(record.epochs)
-                         ? checkpoint_name(int(number))
-                         : step_checkpoint_name(number)))
-            continue;
-        KeptCheckpoint one{.file = entry.path(), .step = number};
-        if (of_epoch) {
-            const EpochRow& row = record.epochs[std::size_t(number) - 1];
+        const auto of = checkpoint_number(entry.path().filename().string());
+        if (!of || !entry.is_regular_file(gone)) continue;
+        if (of->of_epoch && of->number > std::ssize(record.epochs)) continue;
+        KeptCheckpoint one{.file = entry.path(), .step = of->number};
+        if (of->of_epoch) {
+            const EpochRow& row = record.epochs[std::size_t(of->number) - 1];
             one.step = row.step;
             if (tested) one.test_accuracy_pct = row.test_accuracy_pct;
         }
