@@ -53,6 +53,53 @@ TEST(Unbiased, HoldsWhateverTheSeed) {
     }
 }
 
+// ---- Two residuals: a rank's own and that of the mean, as of signs both ways ---------------
+struct FeedbackBothWays : Feedback {
+    void reserve(const gx::ReducePlan& plan) {
+        Feedback::reserve(plan);
+        mean_.assign(static_cast<std::size_t>(plan.elements), 0);
+        next_ = sum_ = mean_;
+    }
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        const gx::ReduceReport report = Feedback::all_reduce(link, bucket);
+        for (std::size_t i = 0; i < bucket.size(); ++i) {
+            const std::size_t at = static_cast<std::size_t>(bucket.offset) + i;
+            const float v = bucket[i] / bucket.loss_scale + mean_[at];
+            const float sent = std::isfinite(v) ? gx::testing::coarse(v) : v;
+            next_[at] = v - sent;
+            bucket[i] = sent * bucket.loss_scale;
+        }
+        return report;
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        Feedback::settle(gradient, applied);
+        if (applied) mean_ = next_;
+    }
+    gx::StateList state() {
+        gx::StateList list = Feedback::state();
+        list.push_back({.name = "residual of the mean",
+                        .values = mean_,
+                        .scope = gx::StateScope::replicated,
+                        .is_gradient = true});
+        return list;
+    }
+    std::span<const float> residual() {
+        const auto own = this->residual_.kept(0);
+        for (std::size_t i = 0; i < sum_.size(); ++i) sum_[i] = own[i] + mean_[i];
+        return sum_;
+    }
+
+private:
+    std::vector<float> mean_, next_, sum_;
+};
+TEST(ResidualOfItsOwn, IsSeenThroughWrappers) {
+    using R = FeedbackBothWays;
+    ConformanceReport report;
+    gx::testing::check_telescoping<R>(OnThreads{}, 1, report);
+    gx::testing::check_telescoping<gx::DoubleBuffered<gx::Bucketed<R, 64>>>(OnThreads{}, 1, report);
+    EXPECT_EQ(report.text(), "");
+}
+
 // ---- A law of one's own --------------------------------------------------------------------
 TEST(OwnLaw, IsGivenGradientsAndResults) {
     ConformanceReport report;

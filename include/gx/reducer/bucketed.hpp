@@ -3,6 +3,7 @@
 
 #include <algorithm>  // min
 #include <cstdint>    // int64_t
+#include <span>       // residual
 #include <string>     // name
 
 #include <gx/reflect/options_of.hpp>  // options_of
@@ -89,6 +90,11 @@ public:
         return inner_.unsettled();
     }
     StateList state() { return inner_.state(); }
+    std::span<const float> residual()
+        requires requires(R& r) { r.residual(); }
+    {
+        return inner_.residual();
+    }
 
 private:
     R inner_;

@@ -159,6 +159,10 @@ concept TakesItsOptions =
 ///                               an overflow. Skipped: undo, bit for bit, what it left in state().
 ///                               Threads: while later gradients are reduced.
 ///
+///     residual()                'std::span<const float> residual()', of error feedback, on hosts:
+///                               what the rank has not sent yet of each of plan.elements. Without
+///                               it the conformance kit takes the first vector of state() that is
+///                               laid out as a gradient, so that a reducer with several needs it
 ///     works_in_place            'static constexpr bool', true: it works on all ranks' gradients by
 ///                               share(). They then lie in shared_buffers(link). For messages the
 ///                               host's own memory is quicker, as it has larger pages

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>  // uint64_t
+#include <span>     // residual
 
 #include <gx/reducer/concept.hpp>  // Reducer
 
@@ -23,6 +24,11 @@ public:
         inner_.settle(gradient, applied);
     }
     StateList state() { return inner_.state(); }
+    std::span<const float> residual()
+        requires requires(R& r) { r.residual(); }
+    {
+        return inner_.residual();
+    }
 
 protected:
     R inner_;

@@ -159,6 +159,12 @@ public:
         given_ = false;
         return list;
     }
+    std::span<const float> residual()
+        requires requires(R& r) { r.residual(); }
+    {
+        (void)state();  // of which it is made
+        return host_.residual();
+    }
 
 private:
     void begin(Rank& rank) {
