@@ -241,6 +241,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          &seeded::run_decision<OverlookHalf{}>},
         {"OverlookFirstHalfOnOneRank", "decision", without_pipeline<R>(), world,
          &seeded::run_decision<OverlookHalf{true, 1}>},
+        {"ClaimCompleteBetweenMachines", "lost rank",
+         without_pipeline<ClaimCompleteBetweenMachines<R>>(), world, lost},
         {"OverlookSecondHalf", "decision", without_pipeline<R>(), world,
          &seeded::run_decision<OverlookHalf{false}>},
         {"OverlookSecondHalfOnOneRank", "decision", without_pipeline<R>(), world,

@@ -141,6 +141,9 @@ void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& re
     check_lost_rank(under_test<R, false>(), any_world(on), seed, report);
 }
 
+///
+///     ranks    2, 3 and 5 on one machine, 3 x 1, 2 x 3 without its last, 2 x 2 without the first
+///              of a machine and without another; in buckets 2 and 3
 /// A fresh reducer that is given each rank's saved state() continues bit for bit, so nothing is
 /// kept beside state(), and each rank gets its own; a replicated state is equal on all ranks.
 /// `checkpoint` is what is under test where it is not the reducer. Saved after 4 and after 250

@@ -163,4 +163,14 @@ struct ClaimComplete : Mutant<R> {
     }
 };
 
+/// Seeded bug: reports every reduction between machines as complete.
+template <Reducer R>
+struct ClaimCompleteBetweenMachines : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (link.placement().machines > 1) report.delivery = {};
+        return report;
+    }
+};
+
 }  // namespace gx::testing

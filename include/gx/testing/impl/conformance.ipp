@@ -306,9 +306,9 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
 
 GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                              ConformanceReport& report) {
-    const auto check = [&](int n, int from_bucket) {
-        const int dead = n / 2;
-        const auto out = detail::reduce(r, world, {1, n}, {wide_magnitudes(seed, n, 64)}, report,
+    const auto check = [&](Placement p, int dead, int from_bucket) {
+        const int n = p.ranks();
+        const auto out = detail::reduce(r, world, p, {wide_magnitudes(seed, n, 64)}, report,
                                         {.dead_rank = dead,
                                          .dead_from_bucket = from_bucket,
                                          .bucket_elements = from_bucket > 0 ? std::size_t{24} : 0});
@@ -319,19 +319,27 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
                 d.outcome == Delivery::Outcome::timed_out || d.outcome == Delivery::Outcome::lost;
             named |= rank != dead && missed && d.peer == dead;
             if (rank != dead && d.complete())
-                report.add("lost rank", "rank " + std::to_string(rank) + " of " +
-                                            std::to_string(n) +
+                report.add("lost rank", detail::text(p) + ": rank " + std::to_string(rank) +
                                             " reports a complete reduction without rank " +
-                                            std::to_string(dead));
+                                            std::to_string(dead) +
+                                            ". Fix: return the delivery of a wait that is "
+                                            "incomplete, at every placement.");
         }
         if (!named)
-            report.add("lost rank", "no rank of " + std::to_string(n) + " reports that rank " +
+            report.add("lost rank", detail::text(p) + ": no rank reports that rank " +
                                         std::to_string(dead) +
-                                        " is missing. Fix: return the delivery of the wait.");
+                                        " is missing. Fix: return the delivery of the first wait "
+                                        "that is incomplete: waits behind it are cancelled.");
     };
-    for (const int n : {2, 3, 5}) check(n, 0);
-    check(3, 1);
-    check(2, 2);
+    check({1, 2}, 1, 0);
+    check({1, 3}, 1, 0);
+    check({1, 5}, 2, 0);
+    check({3, 1}, 1, 0);
+    check({2, 2}, 2, 0);  // the first rank of its machine, and others
+    check({2, 2}, 1, 0);
+    check({2, 3}, 5, 0);
+    check({1, 3}, 1, 1);
+    check({1, 2}, 1, 2);
 }
 
 GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
