@@ -119,7 +119,11 @@ void check_arrival(const Worlds& on, std::uint64_t seed, ConformanceReport& repo
 /// A value that is not finite on one rank, or overflows on the wire, ends not finite on all ranks
 /// alike, also where no value of a bucket is finite, and in any bucket of a gradient. Rounded: at
 /// its own element, and other elements keep their means; other accuracies: at some element, so that
-/// the step is skipped. Check "overflow".
+/// the step is skipped. All ranks end with the same bits, NaNs too. Check "overflow".
+///
+///     ranks    12 elements: 2, 3 and 2 x 4, whole and in buckets of 5; all of them at 1, 2, 2 x 2
+///     lengths  in the first, the middle or the last element alone: 64 at 1 to 5, 2 x 3 and 7
+///              ranks; 257 at 2 and 3; 4 097 at 2
 template <Reducer R, class Worlds>
 void check_overflow(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_overflow(under_test<R, false>(), any_world(on), seed, report);

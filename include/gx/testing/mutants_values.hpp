@@ -61,6 +61,25 @@ struct HideOverflow : Mutant<R> {
     }
 };
 
+/// Seeded bug: hides what is not finite in whole vectors of 16 elements, and not in their tail.
+template <Reducer R>
+struct HideOverflowOfVectors : HideOverflow<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        for (std::size_t i = 0; i < bucket.size() / 16 * 16; ++i)
+            bucket[i] = std::isfinite(bucket[i]) ? bucket[i] : 0.0f;
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: hides what is not finite at 5 to 7 ranks.
+template <Reducer R>
+struct HideOverflowAtSomeRanks : HideOverflow<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        if (link.ranks() > 4 && link.ranks() < 8) return HideOverflow<R>::all_reduce(link, bucket);
+        return this->inner_.all_reduce(link, bucket);
+    }
+};
+
 /// Of two NaNs each rank keeps its own.
 template <Reducer R>
 struct KeepOwnNan : Mutant<R> {

@@ -1,9 +1,10 @@
 // Checks of values, order, overflow, staleness, lost ranks and decisions.
 #pragma once
 
-#include <cmath>    // abs, isfinite, pow
-#include <limits>   // infinity
-#include <utility>  // move
+#include <cmath>             // abs, isfinite, pow
+#include <initializer_list>  // lengths
+#include <limits>            // infinity
+#include <utility>           // move
 
 #include <gx/core/contract.hpp>     // GX_EXPECT
 #include <gx/optimizer/finite.hpp>  // all_finite
@@ -230,6 +231,21 @@ GX_DECL void check_overflow(const ReducerUnderTest& r, const AnyWorld& world, st
     for (const Placement p : {Placement{1, 1}, {1, 2}, {2, 2}})
         for (const float bad : {nan, infinity})
             check(p, rows_of(p.ranks(), 12, [&](int, std::uint64_t) { return bad; }), 0);
+    // one value at an end or in the middle of what kernels cut into vectors and a tail
+    const auto spoiled = [&](const Placement& p, std::initializer_list<std::int64_t> lengths) {
+        std::vector<Rows> jobs;
+        for (const std::int64_t length : lengths)
+            for (int place = 0; place < 3; ++place) {
+                jobs.push_back(wide_magnitudes(seed + jobs.size(), p.ranks(), length));
+                detail::spoil(jobs.back(), jobs.size() - 1);
+            }
+        const auto out = detail::reduce(r, world, p, jobs, report);
+        for (std::size_t j = 0; j < jobs.size(); ++j)
+            detail::expect_overflow(r, p, jobs[j], out.rows[j], report);
+    };
+    for (const Placement p : {Placement{1, 1}, {1, 4}, {5, 1}, {2, 3}, {7, 1}}) spoiled(p, {64});
+    spoiled({1, 2}, {64, 257, 4097});
+    spoiled({1, 3}, {64, 257});
 }
 
 GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
