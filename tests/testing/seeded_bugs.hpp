@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/multi_ring.hpp>
 #include <gx/testing/conformance.hpp>
@@ -146,6 +147,10 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"ForgetAtSomeRanks", "telescoping", without_pipeline<ForgetAtSomeRanks<R>>(), world,
          telescoping},
         {"ShareResidual", "telescoping", without_pipeline<ShareResidual<R>>(), world, telescoping},
+        {"KeepResidualOfOneBucket", "telescoping",
+         without_pipeline<KeepResidualOfOneBucket<R, false>>(), world, telescoping},
+        {"NameResidualOfOneBucketAGradient", "state",
+         under_test<KeepResidualOfOneBucket<R, true>>(), world, &seeded::run<check_all>},
         {"KeepAll", "progress", without_pipeline<KeepAll<R>>(), world, progress},
         {"KeepBehindSixtyFour", "progress", without_pipeline<KeepBehind<R, 64>>(), world, progress},
         {"KeepFirstRank", "progress", without_pipeline<KeepFirstRank<R>>(), world, progress},
@@ -191,6 +196,11 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          skipped},
         {"KeepTraceOfSecondSkip", "skipped", without_pipeline<KeepTraceOfSecondSkip<R>>(), world,
          skipped},
+        {"UndoLaterGradients", "skipped", without_pipeline<UndoLaterGradients<R>>(), world,
+         skipped},
+        {"UndoLaterGradientsOfBuckets", "skipped",
+         without_pipeline<gx::DoubleBuffered<gx::Bucketed<UndoLaterGradients<R>, 32>>>(), world,
+         skipped},
         {"OneResidualInFlight", "staleness",
          under_test<
              gx::DoubleBuffered<OneResidualInFlight<typename Place::template of<gx::Ring<>>>>>(),
@@ -212,6 +222,14 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          unbiased},
         {"BiasedRounding", "bias", without_pipeline<StochasticRounding<R, true>>(), world,
          unbiased},
+        {"DrawByOwnSeed", "seed", without_pipeline<DrawByOwnSeed<R>>(), world, unbiased},
+        {"DrawByAnySeed", "sequence", without_pipeline<DrawByAnySeed<R>>(), world, sequence},
+        {"HideOverflowOfVectors", "overflow", without_pipeline<HideOverflowOfVectors<R>>(), world,
+         overflow},
+        {"HideOverflowOfVectorsOfFeedback", "overflow",
+         without_pipeline<HideOverflowOfVectors<ErrorFeedback<R>>>(), world, overflow},
+        {"HideOverflowAtSomeRanks", "overflow", without_pipeline<HideOverflowAtSomeRanks<R>>(),
+         world, overflow},
         {"HideOverflow", "overflow", without_pipeline<HideOverflow<R>>(), world, overflow},
         {"KeepOwnNan", "overflow", without_pipeline<KeepOwnNan<R>>(), world, overflow},
         {"HideLossOfAllValues", "overflow", without_pipeline<HideLossOfAllValues<R>>(), world,
@@ -222,13 +240,9 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"StaleByTwoAndDoubleBuffered", "staleness",
          under_test<StaleByTwo<gx::DoubleBuffered<typename Place::template of<gx::Ring<>>>>>(),
          world, stale},
-        {"HideOverflowOfVectors", "overflow", without_pipeline<HideOverflowOfVectors<R>>(), world,
-         overflow},
-        {"HideOverflowOfVectorsOfFeedback", "overflow",
-         without_pipeline<HideOverflowOfVectors<ErrorFeedback<R>>>(), world, overflow},
-        {"HideOverflowAtSomeRanks", "overflow", without_pipeline<HideOverflowAtSomeRanks<R>>(),
-         world, overflow},
         {"ClaimComplete", "lost rank", without_pipeline<ClaimComplete<R>>(), world, lost},
+        {"ClaimCompleteBetweenMachines", "lost rank",
+         without_pipeline<ClaimCompleteBetweenMachines<R>>(), world, lost},
         {"DecideByOwnGradient", "decision", without_pipeline<R>(), world,
          &seeded::run_decision<DecideByOwnGradient{}>},
         {"BlindRankZero", "decision", without_pipeline<R>(), world,
@@ -247,8 +261,6 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          &seeded::run_decision<OverlookHalf{}>},
         {"OverlookFirstHalfOnOneRank", "decision", without_pipeline<R>(), world,
          &seeded::run_decision<OverlookHalf{true, 1}>},
-        {"ClaimCompleteBetweenMachines", "lost rank",
-         without_pipeline<ClaimCompleteBetweenMachines<R>>(), world, lost},
         {"OverlookSecondHalf", "decision", without_pipeline<R>(), world,
          &seeded::run_decision<OverlookHalf{false}>},
         {"OverlookSecondHalfOnOneRank", "decision", without_pipeline<R>(), world,

@@ -195,7 +195,9 @@ concept TakesItsOptions =
 /// by messages, on a device by queued ones. Apart, each rank skips its own. Without a call of
 /// own_update() it averages like any reducer.
 ///
-/// Order: all ranks end bitwise equal. Each policy documents what else repeats.
+/// Order: all ranks end bitwise equal, also where a value is NaN: of a + b with two NaNs the
+///        hardware keeps the bits of one, so all ranks must add in the same order. Each policy
+///        documents what else repeats.
 template <class R>
 concept Reducer = detail::reducer::NamesItsWire<R> && detail::reducer::CanBeMoved<R> &&
                   detail::reducer::NamesItsStaleness<R> && detail::reducer::Reserves<R> &&

@@ -101,8 +101,9 @@ void check_means(const Worlds& on, std::uint64_t seed, ConformanceReport& report
     check_means(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// A reduction does not depend on earlier ones, and 1 000 equal calls give equal bits. What needs
-/// more calls is not found. Check "sequence"; for a reducer with state, check_state applies.
+/// Two equal runs of two reductions have equal bits, with state or without. Without: a reduction
+/// does not depend on earlier ones, and 1 000 equal calls give equal bits. What needs more calls is
+/// not found. Check "sequence"; for a reducer with state, check_state applies.
 template <Reducer R, class Worlds>
 void check_sequence(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_sequence(under_test<R, false>(), any_world(on), seed, report);
@@ -140,14 +141,14 @@ void check_staleness(const Worlds& on, std::uint64_t seed, ConformanceReport& re
 /// When a rank takes no part, or none behind a gradient's first bucket, or its first two, every
 /// other rank reports an incomplete reduction, at least one names the lost rank, and nothing hangs.
 /// Check "lost rank".
+///
+///     ranks    2, 3 and 5 on one machine, 3 x 1, 2 x 3 without its last, 2 x 2 without the first
+///              of a machine and without another; in buckets 2 and 3
 template <Reducer R, class Worlds>
 void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_lost_rank(under_test<R, false>(), any_world(on), seed, report);
 }
 
-///
-///     ranks    2, 3 and 5 on one machine, 3 x 1, 2 x 3 without its last, 2 x 2 without the first
-///              of a machine and without another; in buckets 2 and 3
 /// A fresh reducer that is given each rank's saved state() continues bit for bit, so nothing is
 /// kept beside state(), and each rank gets its own; a replicated state is equal on all ranks.
 /// `checkpoint` is what is under test where it is not the reducer. Saved after 4 and after 250
@@ -163,7 +164,8 @@ void check_state(const Worlds& on, std::uint64_t seed, ConformanceReport& report
 /// of either sign or a NaN, of any rank, in the first, the middle or the last element, which are in
 /// buckets of their own. Check "skipped". Any accuracy; for reducers with state.
 ///
-///     ranks    1, 2, 3 and 2 x 2 in three buckets; 2, 3 and 2 x 3 whole
+///     ranks    1, 2, 3 and 2 x 2 in three buckets; 2, 3 and 2 x 3 whole; with the next gradient
+///              begun before one is settled, as in DoubleBuffered, 2 in three buckets, 2 x 2 whole
 template <Reducer R, class Worlds>
 void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_skipped(under_test<R, false>(), any_world(on), seed, report);
@@ -210,7 +212,10 @@ void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& rep
 /// to 2^6 at 2 ranks; and over 20 reductions, else over 200, else, of no more than 4,097 elements,
 /// over 2,000, of each of 65 to 65,600 elements of like magnitude, and of each 64 of them projected
 /// on their mean. A value's variance, in parts of its magnitude, is taken to be at least that of
-/// all of them. Check "bias". Accuracy: unbiased.
+/// all of them. Check "bias". Where equal gradients draw other values, so they do under another
+/// plan.seed: check "seed". Whether ranks, or buckets, draw alike is not looked at: both are
+/// unbiased, but where all ranks draw alike the variance does not fall with their number.
+/// Accuracy: unbiased.
 ///
 ///     ranks    1 to 8 at 65 elements, whole or in four buckets; 2 at 4,097 and 65,600, whole; 3 at
 ///              4,097 in five buckets
@@ -241,7 +246,8 @@ void check_worlds(const One& one, const Other& other, std::uint64_t seed,
     check_worlds(under_test<R, false>(), any_world(one), any_world(other), seed, report);
 }
 
-/// All checks that apply to a reducer's accuracy, on one world.
+/// All checks that apply to a reducer's accuracy, on one world. First, vectors of state() that are
+/// laid out as a gradient are as long as one that goes in buckets: check "state".
 ///
 ///     const auto report = gx::testing::check<MyReducer>(gx::testing::OnThreads{});
 ///     EXPECT_TRUE(report.empty()) << report.text();

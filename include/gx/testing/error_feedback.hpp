@@ -2,12 +2,15 @@
 #pragma once
 
 #include <algorithm>  // max
+#include <atomic>     // seeds
 #include <bit>        // bit_cast
 #include <cmath>      // abs, copysign, isfinite
 #include <cstddef>    // size_t
 #include <cstdint>    // int64_t
+#include <span>       // residual
 #include <string>     // name
 #include <utility>    // swap
+#include <vector>     // residuals
 
 #include <gx/core/rng.hpp>                      // Rng
 #include <gx/reducer/accuracy.hpp>              // Accuracy
@@ -169,6 +172,71 @@ struct FollowLastRank : ErrorFeedback<R> {
     }
 };
 
+/// Seeded bug: has a residual of one bucket's length for all buckets; state() names it as a
+/// gradient, or does not.
+template <Reducer R, bool is_gradient>
+class KeepResidualOfOneBucket : public Mutant<R> {
+public:
+    static constexpr Accuracy accuracy = Accuracy::error_feedback;
+    void reserve(const ReducePlan& plan) {
+        this->inner_.reserve(plan);
+        kept_.assign(static_cast<std::size_t>(plan.bucket_elements), 0);
+        next_ = kept_;
+    }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        for (std::size_t i = 0; i < bucket.size(); ++i) {
+            const std::size_t at = (static_cast<std::size_t>(bucket.offset) + i) % kept_.size();
+            const float v = bucket[i] / bucket.loss_scale + kept_[at];
+            const float sent = std::isfinite(v) ? coarse(v) : v;
+            next_[at] = v - sent;
+            bucket[i] = sent * bucket.loss_scale;
+        }
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t, bool applied) {
+        if (applied) kept_ = next_;
+    }
+    StateList state() {
+        return {{.name = "residual", .values = kept_, .is_gradient = is_gradient}};
+    }
+    std::span<const float> residual() { return kept_; }
+
+private:
+    std::vector<float> kept_, next_;
+};
+
+/// Seeded bug: changes its one residual at once, and undoes a skipped step by what the residual was
+/// before it, although the next gradient has changed it since.
+template <Reducer R>
+class UndoLaterGradients : public Mutant<R> {
+public:
+    static constexpr Accuracy accuracy = Accuracy::error_feedback;
+    void reserve(const ReducePlan& plan) {
+        this->inner_.reserve(plan);
+        kept_.assign(static_cast<std::size_t>(plan.elements), 0);
+        before_.assign(static_cast<std::size_t>(plan.in_flight), kept_);
+    }
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        if (bucket.index == 0) before_[bucket.gradient % before_.size()] = kept_;
+        for (std::size_t i = 0; i < bucket.size(); ++i) {
+            float& kept = kept_[static_cast<std::size_t>(bucket.offset) + i];
+            const float v = bucket[i] / bucket.loss_scale + kept;
+            const float sent = std::isfinite(v) ? coarse(v) : v;
+            kept = v - sent;
+            bucket[i] = sent * bucket.loss_scale;
+        }
+        return this->inner_.all_reduce(link, bucket);
+    }
+    void settle(std::uint64_t gradient, bool applied) {
+        if (!applied) kept_ = before_[gradient % before_.size()];
+    }
+    StateList state() { return {{.name = "residual", .values = kept_, .is_gradient = true}}; }
+
+private:
+    std::vector<float> kept_;
+    std::vector<std::vector<float>> before_;  ///< of each gradient in flight
+};
+
 /// What reducers that draw have in common.
 /// Order: draws by seed, gradient, rank and element, so that nothing is kept.
 template <Reducer R>
@@ -210,6 +278,25 @@ struct StochasticRounding : Drawing<R> {
             return !Biased && draw < (x - low) / (high - low) ? high : low;
         });
         return this->inner_.all_reduce(link, bucket);
+    }
+};
+
+/// Seeded bug: draws by a seed of its own, and not by the plan's.
+template <Reducer R>
+struct DrawByOwnSeed : StochasticRounding<R, false> {
+    void reserve(ReducePlan plan) {
+        plan.seed = 42;
+        StochasticRounding<R, false>::reserve(plan);
+    }
+};
+
+/// Seeded bug: draws by a seed that each reducer has anew, as from std::random_device.
+template <Reducer R>
+struct DrawByAnySeed : StochasticRounding<R, false> {
+    void reserve(ReducePlan plan) {
+        static std::atomic<std::uint64_t> made = 0;
+        plan.seed = ++made;
+        StochasticRounding<R, false>::reserve(plan);
     }
 };
 

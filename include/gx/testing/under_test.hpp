@@ -50,6 +50,7 @@ struct ReducerUnderTest {
     std::string name{};
     WireLimits wire{};
     int channels = 1, staleness = 0;
+    bool overlaps = false;  ///< may have several gradients in flight, as in DoubleBuffered
     Accuracy accuracy = Accuracy::rounded;
     std::int64_t bucket_elements = 0;             ///< that it asks for; 0: any
     int (*scheduled_steps)(Placement) = nullptr;  ///< of a plan, idle ones too; nullptr: none
@@ -112,6 +113,7 @@ template <Reducer R, bool Pipelined = true>
                        .wire = wire_limits<typename R::wire_type>(),
                        .channels = R::channels,
                        .staleness = R::staleness,
+                       .overlaps = R::asynchronous && !OwnsUpdate<R>,
                        .accuracy = accuracy<R>()};
     using P = typename decltype(gx::detail::reducer::plan_of<R>())::type;
     if constexpr (!std::is_void_v<P>) r.scheduled_steps = &detail::steps_of_plan<P>;

@@ -25,6 +25,8 @@ struct ReduceOptions {
     std::size_t bucket_elements = 0;            ///< cut each job from its end; 0: whole
     std::vector<std::uint64_t> gradients{};     ///< number of each job's; empty: from 0 on
     std::vector<float> loss_scales{};           ///< that each job was multiplied by; empty: 1
+    int in_flight = 1;                          ///< gradients begun before the first is settled
+    std::uint64_t plan_seed = 0x5eed;           ///< ReducePlan::seed
 };
 
 /// Each [job][rank], but `states` [rank]: those at the end.
@@ -52,6 +54,10 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
                           std::vector<Rows> jobs, ConformanceReport& report,
                           const ReduceOptions& options = {});
 
+/// Whether vectors of state() that are laid out as a gradient are as long as one that goes in
+/// buckets; where not, that is in the report.
+GX_DECL bool state_is_as_long(const ReducerUnderTest& r, ConformanceReport& report);
+
 /// Complete, the same bits on all ranks, honest reports, own channels, no message left open.
 GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Placement placement,
                            ConformanceReport& report);
@@ -74,6 +80,9 @@ inline constexpr WholeOrCut whole_or_cut[]{{{1, 1}, 24}, {{1, 2}, 0},  {{1, 2}, 
                                            {{1, 3}, 24}, {{2, 2}, 24}, {{2, 3}, 0}};
 
 GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b);
+/// ", element 7: nan (bits 7fc00000), and 1 (bits 3f800000) on rank 0. Promise: ..." of the first
+/// element with other bits, in rows of one length.
+GX_DECL std::string other_bits(std::span<const float> row, std::span<const float> first);
 GX_DECL std::string text(Placement placement);
 /// Nine significant digits, with an exponent where these do not reach the unit.
 GX_DECL std::string number(double x);

@@ -5,7 +5,7 @@
 #include <cmath>             // abs, copysign, frexp, isfinite, isnan, ldexp, sqrt
 #include <initializer_list>  // cases
 #include <numeric>           // iota
-#include <string_view>       // plan
+#include <string>            // plan
 #include <tuple>             // cases
 
 #include <gx/core/rng.hpp>  // Rng
@@ -14,8 +14,33 @@
 
 namespace gx::testing {
 
+namespace detail {
+
+/// Whether two equal runs have equal bits; where not, that is in the report.
+inline bool repeats(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
+                    ConformanceReport& report) {
+    const Placement p{1, 3};
+    const std::vector<Rows> jobs{wide_magnitudes(seed, p.ranks(), 64),
+                                 wide_magnitudes(seed + 1, p.ranks(), 64)};
+    const auto one = reduce(r, world, p, jobs, report), two = reduce(r, world, p, jobs, report);
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+        report.values += std::ssize(jobs[j][0]);
+        if (same_bits(one.rows[j][0], two.rows[j][0])) continue;
+        report.add("sequence", text(p) +
+                                   ": two equal runs have different bits: it draws by a "
+                                   "clock or std::random_device, or adds in the order of arrival. "
+                                   "Fix: draw by plan.seed, bucket.gradient and what else is equal "
+                                   "in both, as with gx::Rng.");
+        return false;
+    }
+    return true;
+}
+
+}  // namespace detail
+
 GX_DECL void check_sequence(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                             ConformanceReport& report) {
+    if (!detail::repeats(r, world, seed, report)) return;
     const auto probe = r.make();
     probe->reserve(ReducePlan::whole({1, 1}, 64));
     if (!probe->state().empty()) return;
@@ -105,11 +130,13 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
     const auto probe = r.make();
     probe->reserve(ReducePlan::whole({1, 1}, 64));
     if (probe->state().empty()) return;
-    // '-': skipped, once to three times in a row, and often enough for each of 6 ranks to be why
-    const std::string_view plan = ".-.--.---.--.---.";
-    for (const auto& how : detail::whole_or_cut) {
+    const auto check = [&](const detail::WholeOrCut& how, int in_flight) {
+        // '-': skipped, once to three times in a row, and often enough for each of 6 ranks to be
+        // why; at the end as many are applied as state() may hold in flight
+        const std::string plan = ".-.--.---.--.---" + std::string(std::size_t(in_flight), '.');
         const Placement p = how.placement;
-        const std::size_t bucket = how.bucket_elements;
+        detail::ReduceOptions options{.bucket_elements = how.bucket_elements,
+                                      .in_flight = in_flight};
         std::vector<Rows> with, without;
         std::vector<std::uint64_t> numbers;
         for (std::uint64_t t = 0, skips = 0; t < plan.size(); ++t) {
@@ -121,11 +148,12 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
             without.push_back(with[t]);
             numbers.push_back(t);
         }
-        const auto a = detail::reduce(r, world, p, with, report, {.bucket_elements = bucket});
-        const auto b = detail::reduce(r, world, p, without, report,
-                                      {.bucket_elements = bucket, .gradients = numbers});
+        const auto a = detail::reduce(r, world, p, with, report, options);
+        options.gradients = numbers;
+        const auto b = detail::reduce(r, world, p, without, report, options);
         detail::check_outcome(r, a, p, report);
         detail::check_outcome(r, b, p, report);
+        const std::string later = in_flight > 1 ? ", settled when the next gradient has begun" : "";
         const auto differs = [&](std::size_t j) {  // on the first rank that does, or none
             std::size_t rank = 0;
             for (; rank < b.rows[j].size(); ++rank) {
@@ -139,21 +167,30 @@ GX_DECL void check_skipped(const ReducerUnderTest& r, const AnyWorld& world, std
             if (rank == b.rows[j].size()) continue;
             report.add("skipped", detail::place(p, b.rows[j][rank].size(), rank) + ": gradient " +
                                       std::to_string(numbers[j]) +
-                                      " has other bits after a skipped step. Fix: undo in "
-                                      "settle(gradient, false) what all_reduce left in state().");
+                                      " has other bits after a skipped step" + later +
+                                      ". Fix: undo in settle(gradient, false) what all_reduce left "
+                                      "in state() for that gradient alone.");
             break;
         }
         for (std::size_t rank = 0; rank < a.states.size(); ++rank)
             if (!detail::same_bits(a.states[rank], b.states[rank]))
                 report.add("skipped", detail::text(p) + ", rank " + std::to_string(rank) +
                                           ": state() keeps a trace of the gradient of a skipped "
-                                          "step. Fix: undo it in settle(gradient, false).");
-    }
+                                          "step" +
+                                          later +
+                                          ". Fix: undo it in settle(gradient, false), and nothing "
+                                          "else.");
+    };
+    for (const auto& how : detail::whole_or_cut) check(how, 1);
+    if (!r.overlaps) return;
+    for (const auto& how : {detail::WholeOrCut{{1, 2}, 24}, {{2, 2}, 0}})
+        check(how, std::max(2, r.staleness + 1));
 }
 
 GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                               ConformanceReport& report) {
     const std::vector<float> scales{1, 8, 8, 0.5f, 2048, 1, 65536, 65536, 16, 16};
+    const auto spoiled = [](std::size_t t) { return t == 3 || t == 4 || t == 7; };
     std::size_t skips = 0;
     for (const auto& how : detail::whole_or_cut) {
         const Placement p = how.placement;
@@ -169,7 +206,7 @@ GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, 
                     const int e = exponent % 2 - (scales[t] > 2048 ? 8 : 0);
                     row[i] = std::ldexp(i % 2 == 0 ? significand : -significand, e);
                 }
-            if (t == 3 || t == 4 || t == 7) detail::spoil(plain[t], skips++);
+            if (spoiled(t)) detail::spoil(plain[t], skips++);
             scaled.push_back(plain[t]);
             for (auto& row : scaled[t])
                 for (float& x : row) x *= scales[t];
@@ -193,10 +230,13 @@ GX_DECL void check_loss_scale(const ReducerUnderTest& r, const AnyWorld& world, 
                             " of gradient " + std::to_string(t) + ", of loss scale " +
                             detail::number(scales[t]) + ", instead of " + detail::number(x) +
                             ", the mean without a scale, times the scale. Fix: " +
-                            (std::isfinite(x)
-                                 ? "keep state in unscaled units: divide what the bucket holds by "
-                                   "bucket.loss_scale, and multiply what you give back."
-                                 : "let NaN and infinities through in every bucket."));
+                            (spoiled(t) ? "let NaN and infinities through in every bucket."
+                                        : std::string(got.states[rank].empty()
+                                                          ? "let nothing depend on the scale"
+                                                          : "keep state in unscaled units") +
+                                              ": divide what the bucket holds by "
+                                              "bucket.loss_scale, and multiply what you give "
+                                              "back."));
                     return false;
                 }
             return true;
@@ -247,8 +287,9 @@ GX_DECL void check_telescoping(const ReducerUnderTest& r, const AnyWorld& world,
             for (const auto& row : residuals) whole = whole && row.size() >= elements;
         if (!whole) {
             report.add("telescoping",
-                       "the residual is shorter than the gradient. Fix: one value "
-                       "for each element in state() or residual().");
+                       "the residual is shorter than the gradient. Fix: one value for each of "
+                       "plan.elements, which may be more than plan.bucket_elements, in state() or "
+                       "residual().");
             return;
         }
         for (std::size_t i = 0; i < elements; ++i) {
@@ -566,6 +607,25 @@ inline bool check_bias(const ReducerUnderTest& r, const AnyWorld& world, std::ui
     return false;
 }
 
+/// Whether reductions of equal gradients that differ do so too where the plan has another seed;
+/// where not, that is in the report.
+inline bool draws_by_the_seed(const ReducerUnderTest& r, const AnyWorld& world, const Placement& p,
+                              const Rows& rows, const Reductions& out, ConformanceReport& report) {
+    constexpr std::size_t calls = 20;
+    const auto other = reduce(r, world, p, std::vector<Rows>(calls, rows), report,
+                              {.plan_seed = ~ReduceOptions{}.plan_seed});
+    bool draws = false;
+    for (std::size_t t = 0; t < calls; ++t) {
+        if (!same_bits(out.rows[t][0], other.rows[t][0])) return true;
+        draws = draws || !same_bits(out.rows[t][0], out.rows[0][0]);
+    }
+    if (draws)
+        report.add("seed", text(p) +
+                               ": other gradients draw other values, and another plan.seed "
+                               "the same ones. Fix: draw by plan.seed of reserve().");
+    return !draws;
+}
+
 }  // namespace detail
 
 GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
@@ -576,6 +636,7 @@ GX_DECL void check_unbiased(const ReducerUnderTest& r, const AnyWorld& world, st
     const auto out = detail::reduce(r, world, p, std::vector<Rows>(calls, rows), report);
     detail::check_outcome(r, out, p, report);
     report.values += static_cast<std::int64_t>(calls * elements);
+    if (!detail::draws_by_the_seed(r, world, p, rows, out, report)) return;
     const auto mean = column_means(rows), bound = mean_bounds(r.wire, rows);
     std::vector<detail::Window> each;
     std::vector<double> size(elements);  // by which they are drawn alike

@@ -3,6 +3,7 @@
 
 #include <algorithm>    // copy_n, max
 #include <bit>          // bit_cast
+#include <cmath>        // isnan
 #include <cstdio>       // snprintf
 #include <exception>    // a race, a lost rank
 #include <type_traits>  // is_trivially_copyable_v
@@ -109,6 +110,23 @@ inline void gather(const AnyWorld& world, Placement placement, int mine, Reducti
     }
 }
 
+GX_DECL bool state_is_as_long(const ReducerUnderTest& r, ConformanceReport& report) {
+    const ReducePlan plan{.placement = {1, 2}, .elements = 64, .bucket_elements = 24};
+    const auto probe = r.make();
+    probe->reserve(plan);
+    for (const StateVector& v : probe->state()) {
+        if (!v.is_gradient || v.size() == std::size_t(plan.elements)) continue;
+        report.add("state", "'" + std::string(v.name) + "' of state() has " +
+                                std::to_string(v.size()) + " values of a gradient of " +
+                                std::to_string(plan.elements) + " in buckets of " +
+                                std::to_string(plan.bucket_elements) +
+                                ". Fix: size it by plan.elements in reserve(), or leave "
+                                "is_gradient false.");
+        return false;
+    }
+    return true;
+}
+
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,
                           std::vector<Rows> jobs, ConformanceReport& report,
                           const ReduceOptions& options) {
@@ -127,6 +145,13 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
     out.states.resize(ranks);
     out.rows = std::move(jobs);
     out.bucket_elements = options.bucket_elements;
+    const std::size_t cut = options.bucket_elements;
+    const ReducePlan plan{
+        .placement = placement,
+        .elements = static_cast<std::int64_t>(largest),
+        .bucket_elements = static_cast<std::int64_t>(cut > 0 ? std::min(cut, largest) : largest),
+        .in_flight = options.in_flight,
+        .seed = options.plan_seed};
     std::vector<char> fits(ranks, 1);
     int mine = -1;  // where the ranks are in several processes
     const auto work = [&](AnyRank& rank) {
@@ -134,7 +159,7 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         const auto me = static_cast<std::size_t>(rank.rank());
         CheckedTransport link(rank.transport, options.before_arrival);
         const auto reducer = r.make();
-        reducer->reserve(ReducePlan::whole(placement, static_cast<std::int64_t>(largest)));
+        reducer->reserve(plan);
         if (!options.states.empty()) {
             std::span<const float> saved = options.states[me];
             fits[me] = flat(reducer->state()).size() == saved.size();
@@ -156,8 +181,11 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
             return;
         }
         keep(0);
-        for (std::size_t j = 0; j < out.rows.size(); ++j) {
-            const std::uint64_t gradient = options.gradients.empty() ? j : options.gradients[j];
+        const auto number = [&](std::size_t job) {
+            return options.gradients.empty() ? std::uint64_t{job} : options.gradients[job];
+        };
+        for (std::size_t j = 0, settled = 0; j < out.rows.size(); ++j) {
+            const std::uint64_t gradient = number(j);
             const float loss_scale = options.loss_scales.empty() ? 1 : options.loss_scales[j];
             out.reports[j][me] = reduce_in_buckets(*reducer, link, out.rows[j][me],
                                                    options.bucket_elements, gradient, loss_scale);
@@ -165,7 +193,13 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
             if (complete) link.settle();
             out.traffic[j][me] = link.take_traffic();
             if (!complete) break;
-            reducer->settle(gradient, all_finite(out.rows[j][me]));
+            // those that must be before the next one begins, behind the last one all
+            for (; settled <= j; ++settled) {
+                if (j + 1 < out.rows.size() &&
+                    number(settled) + std::uint64_t(plan.in_flight) > number(j + 1))
+                    break;
+                reducer->settle(number(settled), all_finite(out.rows[settled][me]));
+            }
             keep(j + 1);
         }
         const StateList state = reducer->state();
@@ -205,6 +239,23 @@ GX_DECL bool same_bits(std::span<const float> a, std::span<const float> b) {
     for (std::size_t i = 0; i < a.size(); ++i)
         if (std::bit_cast<std::uint32_t>(a[i]) != std::bit_cast<std::uint32_t>(b[i])) return false;
     return true;
+}
+
+GX_DECL std::string other_bits(std::span<const float> row, std::span<const float> first) {
+    std::size_t i = 0;
+    while (same_bits({&row[i], 1}, {&first[i], 1})) ++i;
+    const auto value = [i](std::span<const float> of) {
+        char text[48];
+        std::snprintf(text, sizeof text, "%.9g (bits %08x)", static_cast<double>(of[i]),
+                      std::bit_cast<std::uint32_t>(of[i]));
+        return std::string(text);
+    };
+    return ", element " + std::to_string(i) + ": " + value(row) + ", and " + value(first) +
+           " on rank 0. Promise: all ranks end bitwise equal" +
+           (std::isnan(row[i]) && std::isnan(first[i])
+                ? ", NaNs too, and a + b has the bits of a where both are NaN. "
+                  "Fix: add in the same order on all ranks, such as the lower rank's values first."
+                : ".");
 }
 
 GX_DECL std::string number(double x) {
@@ -293,9 +344,8 @@ GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Pla
                 return;  // later ones were not made
             }
             if (!same_bits(row, out.rows[j][0]))
-                report.add("agreement", place(p, row.size(), rank) +
-                                            ": other bits than on rank 0. Promise: all ranks end "
-                                            "bitwise equal.");
+                report.add("agreement",
+                           place(p, row.size(), rank) + other_bits(row, out.rows[j][0]));
             const MessageCounts& t = out.traffic[j][rank];
             if (reported.bytes_sent == t.bytes_sent && t.lowest_channel == 0 &&
                 t.highest_channel < r.channels && t.unfinished + t.changed_in_flight == 0)
