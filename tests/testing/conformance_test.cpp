@@ -118,6 +118,36 @@ TEST(OwnLaw, IsGivenGradientsAndResults) {
     EXPECT_TRUE(report.rejected_by("law"));
 }
 
+// ---- A reducer that hangs --------------------------------------------------------------------
+/// Each rank waits for the other before it sends.
+template <class Inner>
+struct WaitsBeforeItSends : gx::testing::Mutant<Inner> {
+    static inline std::atomic<int> calls = 0;
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        ++calls;
+        if (link.ranks() == 1) return this->inner_.all_reduce(link, bucket);
+        std::byte in{};
+        const int peer = link.rank() ^ 1;
+        if (peer >= link.ranks()) return this->inner_.all_reduce(link, bucket);
+        gx::ReduceReport report;
+        report.delivery = link.wait(link.receive(peer, 0, {&in, 1}));
+        return report;
+    }
+};
+TEST(ReducerThatHangs, IsJudgedByItsFirstReductions) {
+    using R = WaitsBeforeItSends<gx::Ring<>>;
+    const OnThreads soon{.deadline = std::chrono::milliseconds(20)};
+    EXPECT_EQ(soon.reordered(1).deadline, soon.deadline);
+    const ConformanceReport report = gx::testing::check<R>(soon);
+    EXPECT_TRUE(report.hangs);
+    EXPECT_NE(report.text().find("is incomplete, for want of rank"), std::string::npos)
+        << report.text();
+    EXPECT_LT(R::calls, 200) << "no reduction behind the first world that hangs";
+    ConformanceReport arrival;
+    gx::testing::check_arrival<R>(soon, 1, arrival);
+    EXPECT_TRUE(arrival.hangs);
+}
+
 // ---- A world that can't vary the order of arrival ------------------------------------------
 TEST(FixedOrder, IsReportedAsSkipped) {
     const auto fixed = [](gx::Placement p, auto f) { OnThreads{}(p, f); };

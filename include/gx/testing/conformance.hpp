@@ -246,7 +246,8 @@ void check_worlds(const One& one, const Other& other, std::uint64_t seed,
     check_worlds(under_test<R, false>(), any_world(one), any_world(other), seed, report);
 }
 
-/// All checks that apply to a reducer's accuracy, on one world. First, vectors of state() that are
+/// All checks that apply to a reducer's accuracy, on one world; where a reduction without a fault
+/// meets its deadline, none behind it. First, vectors of state() that are
 /// laid out as a gradient are as long as one that goes in buckets: check "state".
 ///
 ///     const auto report = gx::testing::check<MyReducer>(gx::testing::OnThreads{});

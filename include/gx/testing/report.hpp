@@ -39,6 +39,7 @@ public:
     std::vector<Violation> skipped{};     ///< checks that the world could not run
     std::int64_t found = 0;               ///< violations, kept or not
     std::int64_t reductions = 0, values = 0, messages = 0;
+    bool hangs = false;  ///< a reduction without a fault met its deadline: no more are made
 };
 
 }  // namespace gx::testing

@@ -18,10 +18,11 @@ namespace gx::testing {
 /// Threads whose messages arrive in an order drawn from a seed.
 struct OnReorderedThreads {
     std::uint64_t seed = 0;
+    std::chrono::nanoseconds deadline = std::chrono::seconds(60);  ///< of one wait
     template <class F>
     void operator()(Placement placement, F f) const {
         ArrivalOrder order(placement.ranks(), seed);
-        ThreadWorld<>({.placement = placement}).run([&](auto& rank) {
+        ThreadWorld<>({.placement = placement, .deadline = deadline}).run([&](auto& rank) {
             const detail::LeaveAtEnd leave(order, rank.rank());
             ReorderedTransport link(rank.transport(), order);
             RankWithTransport reordered(rank, link);
@@ -40,7 +41,9 @@ struct OnThreads {
     void operator()(Placement placement, F f) const {
         ThreadWorld<>({.placement = placement, .deadline = deadline}).run(f);
     }
-    [[nodiscard]] OnReorderedThreads reordered(std::uint64_t seed) const { return {seed}; }
+    [[nodiscard]] OnReorderedThreads reordered(std::uint64_t seed) const {
+        return {seed, deadline};
+    }
 };
 
 /// The results of consecutive reductions: rows and reports, each [job][rank].

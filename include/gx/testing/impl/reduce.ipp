@@ -339,8 +339,14 @@ GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Pla
             report.values += std::ssize(row);
             const ReduceReport& reported = out.reports[j][rank];
             if (!reported.complete()) {
-                report.add("agreement", place(p, row.size(), rank) +
-                                            ": a reduction without a fault is incomplete");
+                const int peer = reported.delivery.peer;
+                report.add(
+                    "agreement",
+                    place(p, row.size(), rank) + ": a reduction without a fault is incomplete" +
+                        (peer < 0 ? std::string() : ", for want of rank " + std::to_string(peer)) +
+                        ". Fix: let each rank post what others wait for before it waits "
+                        "itself, and return the delivery of its own waits.");
+                report.hangs = true;
                 return;  // later ones were not made
             }
             if (!same_bits(row, out.rows[j][0]))
