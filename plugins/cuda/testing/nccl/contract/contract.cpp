@@ -208,6 +208,21 @@ TEST_F(Nccl, SumsToIdenticalResults) {
     const float sum = float(ranks_ * (ranks_ + 1) / 2);
     for (const float* const y : y_) EXPECT_EQ(read(y), std::vector<float>(count, sum));
 }
+TEST_F(Nccl, AveragesFloatsWithoutTheirSum) {  // src/enqueue.cc, hostToDevRedOp
+    const std::vector<float> large(count, 3e38f);
+    for (int r = 0; r < ranks_; ++r) {
+        OK(cudaSetDevice(r));
+        OK(cudaMemcpy(x_[std::size_t(r)], large.data(), count * sizeof(float),
+                      cudaMemcpyHostToDevice));
+        OK(cudaStreamSynchronize(nullptr));  // the copy may go on
+    }
+    group([&](int, std::size_t i) {
+        return ncclAllReduce(x_[i], y_[i], count, ncclFloat, ncclAvg, comms_[i], streams_[i]);
+    });
+    wait();
+    for (const float* const y : y_)
+        for (const float average : read(y)) ASSERT_FLOAT_EQ(average, 3e38f);
+}
 TEST_F(Nccl, SendsToItselfWithinAGroup) {
     group([&](int r, std::size_t i) {
         const auto sent = ncclSend(x_[i], count, ncclFloat, r, comms_[i], streams_[i]);

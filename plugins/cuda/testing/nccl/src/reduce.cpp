@@ -1,5 +1,8 @@
 // Sums of collectives, in an order that NCCL does not promise: drawn anew for each few elements.
+// An average of floats is the sum of what each rank has times 1 / ranks, rounded to the element;
+// one of integers is a sum that is divided (NCCL, src/enqueue.cc, hostToDevRedOp).
 #include <algorithm>  // min, swap
+#include <concepts>   // floating_point
 #include <cstring>    // memcpy
 #include <numeric>    // iota
 
@@ -41,6 +44,10 @@ std::vector<std::byte> reduce_as(const std::vector<const std::vector<std::byte>*
                                  ncclRedOp_t op,
                                  const std::function<std::uint64_t(std::uint64_t)>& draw) {
     using S = typename E::storage;
+    using V = typename E::value;
+    const auto rounded = [](V v) { return E::decode(E::encode(v)); };
+    const bool scales = op == ncclAvg && std::floating_point<V>;
+    const V factor = scales ? rounded(V{1} / static_cast<V>(rows.size())) : V{1};
     std::vector<std::byte> result(rows[0]->size());
     std::vector<std::size_t> order(rows.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -56,15 +63,17 @@ std::vector<std::byte> reduce_as(const std::vector<const std::vector<std::byte>*
         const auto at = [&](std::size_t row) {
             S s;
             std::memcpy(&s, rows[row]->data() + i * sizeof(S), sizeof(S));
-            return E::decode(s);
+            const V v = E::decode(s);
+            if (!scales) return v;
+            const V scaled = static_cast<V>(v * factor);
+            return rounds_each ? rounded(scaled) : scaled;
         };
         auto sum = at(order[0]);
         for (std::size_t k = 1; k < order.size(); ++k) {
             sum = combined(sum, at(order[k]), op);
-            if (rounds_each) sum = E::decode(E::encode(sum));
+            if (rounds_each) sum = rounded(sum);
         }
-        if (op == ncclAvg)
-            sum = static_cast<decltype(sum)>(sum / static_cast<decltype(sum)>(rows.size()));
+        if (op == ncclAvg && !scales) sum = static_cast<V>(sum / static_cast<V>(rows.size()));
         const S s = E::encode(sum);
         std::memcpy(result.data() + i * sizeof(S), &s, sizeof(S));
     }

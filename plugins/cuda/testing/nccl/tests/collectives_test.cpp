@@ -1,6 +1,7 @@
 // Messages and collectives: what they move and sum, when, and in which order.
 #include "nccl_double.hpp"
 
+#include <cmath>  // nextafter
 #include <set>
 
 #include <gx/core/element.hpp>
@@ -142,6 +143,41 @@ TEST_F(NcclCollectives, RoundSumsToTheirElement) {
     EXPECT_EQ(fp16::decode(a.read(x[1], 1)[0]), 2048.0f);
     EXPECT_EQ(bf16::decode(a.read(y[1], 1)[0]), 2.25f);
     a.destroy();
+}
+
+/// The average of `value` on all ranks, 64 times.
+template <class S>
+std::vector<S> averages(S value, ncclDataType_t type, int ranks = 2) {
+    Ranks a(ranks);
+    const auto x = a.each([&](int) { return std::vector<S>(64, value); });
+    a.group([&](int r) {
+        const auto i = std::size_t(r);
+        return ncclAllReduce(x[i], x[i], 64, type, ncclAvg, a.comm(r), a.stream(r));
+    });
+    a.wait();
+    const auto result = a.read(x[1], 64);
+    a.destroy();
+    return result;
+}
+/// A sum that leaves the type's range is no average that does.
+TEST_F(NcclCollectives, AverageFloatsByAFactorBeforeTheyAdd) {
+    using gx::bf16, gx::fp16;
+    in_every_order([] {
+        const auto expect_kept = [](auto value, ncclDataType_t type) {
+            EXPECT_EQ(averages(value, type), std::vector(64, value));
+        };
+        expect_kept(fp16::encode(60000), ncclHalf);
+        expect_kept(bf16::encode(3e38f), ncclBfloat16);
+        expect_kept(3e38f, ncclFloat);
+        expect_kept(1.5e308, ncclDouble);
+        EXPECT_EQ(averages(7.0f, ncclFloat, 3), Floats(64, std::nextafter(7.0f, 8.0f)))
+            << "a third is rounded";
+        EXPECT_EQ(averages(std::int8_t{100}, ncclInt8), (std::vector<std::int8_t>(64, -28)))
+            << "integers are divided behind the sum, which wraps";
+    });
+    const auto tiny = averages(fp16::storage{1}, ncclHalf);
+    EXPECT_EQ(std::set(tiny.begin(), tiny.end()), (std::set<fp16::storage>{0, 1}))
+        << "half of 2^-24 is 0 where products are rounded";
 }
 
 /// NCCL promises no order of sums: seeds give different bits, and ranks never do.
