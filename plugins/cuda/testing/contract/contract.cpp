@@ -459,6 +459,22 @@ TEST_F(TwoDevices, RecordTheirOwnEventsOnly) {
     expect_refused(cudaErrorInvalidResourceHandle, [&] { return cudaEventRecord(e_, s1); });
     cudaStreamDestroy(s1);
 }
+TEST_F(TwoDevices, LaunchEachOthersGraphs) {  // Programming Guide: the stream is for ordering only
+    begin();
+    to_device(x_, in_, s_);
+    const cudaGraphExec_t g = end();
+    OK(cudaSetDevice(1));
+    cudaStream_t s1{};
+    OK(cudaStreamCreateWithFlags(&s1, cudaStreamNonBlocking));
+    OK(cudaGraphLaunch(g, s1));
+    OK(cudaStreamSynchronize(s1));
+    OK(cudaStreamDestroy(s1));
+    OK(cudaSetDevice(0));
+    to_host(out_, x_, s_);
+    OK(cudaStreamSynchronize(s_));
+    EXPECT_EQ(out_[13], 13);
+    OK(cudaGraphExecDestroy(g));
+}
 
 // ---- Captures and Graph Management ----------------------------------------------------------
 

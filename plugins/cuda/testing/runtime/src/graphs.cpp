@@ -25,16 +25,37 @@ void record(Runtime& r, Operation& op, const Point& point) {
     op.run = [recorded, &r] { recorded->time_ms = r.now_ms; };
 }
 
-/// Queues the nodes: branch 0 in the stream of the launch, each other one in a lane of its own.
+/// The nodes of `graph`. Lanes stay, with the work of the last launch, where their devices do.
+void take_nodes(CUgraphExec_st& g, const CUgraph_st& graph) {
+    g.nodes = graph.nodes;
+    g.branch_devices = graph.branch_devices;
+    g.lanes.resize(g.branch_devices.size());
+    for (std::size_t b = 0; b < g.lanes.size(); ++b)
+        if (g.lanes[b] != nullptr && g.lanes[b]->device != g.branch_devices[b])
+            g.lanes[b] = nullptr;
+}
+
+/// Where a branch runs: branch 0 in the stream of the launch, if that is of its device, each other
+/// one in a lane of its own.
+CUstream_st& lane_of(Runtime& r, CUgraphExec_st& g, std::size_t branch, CUstream_st& s) {
+    const int device = g.branch_devices[branch];
+    if (branch == 0 && s.device == device) return s;
+    if (g.lanes[branch] == nullptr)
+        g.lanes[branch] = &r.make_stream(
+            device, false, "branch " + std::to_string(branch) + " of " + g.name, true);
+    return *g.lanes[branch];
+}
+
+/// Queues the nodes between a begin and an end in the stream of the launch.
 void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
     Operation begin{.name = "begin of " + g.name};
     if (g.last.stream != nullptr && g.last.stream != &s) begin.waits = {g.last};
     r.push(s, std::move(begin));
     const Point start = Runtime::end_of(s);
-    std::vector<Point> points, ends(g.lanes.size() + 1);
+    std::vector<Point> points, ends(g.lanes.size());
     for (const Node& node : *g.nodes) {
         const auto branch = static_cast<std::size_t>(node.branch);
-        CUstream_st& to = branch == 0 ? s : *g.lanes[branch - 1];
+        CUstream_st& to = lane_of(r, g, branch, s);
         Operation op = node.operation;
         op.name += " of " + g.name;
         if (&to != &s) op.waits.push_back(start);
@@ -47,23 +68,9 @@ void launch(Runtime& r, CUgraphExec_st& g, CUstream_st& s) {
         ends[branch] = points.back();
     }
     Operation end{.name = "end of " + g.name};
-    for (std::size_t b = 1; b < ends.size(); ++b)
-        if (ends[b].stream != nullptr) end.waits.push_back(ends[b]);
+    for (const Point& p : ends)
+        if (p.stream != nullptr && p.stream != &s) end.waits.push_back(p);
     g.last = r.enqueue(s, std::move(end));
-}
-
-/// Streams for the graph's branches but the first, which runs in the stream of the launch. Those of
-/// the last launch may still have work.
-void make_lanes(Runtime& r, CUgraphExec_st& x, const CUgraph_st& g) {
-    std::vector<CUstream_st*> lanes;
-    for (std::size_t b = 1; b < g.branch_devices.size(); ++b) {
-        const bool there = b <= x.lanes.size() && x.lanes[b - 1]->device == g.branch_devices[b];
-        lanes.push_back(there ? x.lanes[b - 1]
-                              : &r.make_stream(g.branch_devices[b], false,
-                                               "branch " + std::to_string(b) + " of " + x.name,
-                                               true));
-    }
-    x.lanes = std::move(lanes);
 }
 
 cudaError_t instantiate(Runtime& r, cudaGraphExec_t* executable, cudaGraph_t graph,
@@ -79,8 +86,7 @@ cudaError_t instantiate(Runtime& r, cudaGraphExec_t* executable, cudaGraph_t gra
     CUgraphExec_st& x = r.executables.emplace_back();
     x.name = "instance " + std::to_string(r.executables.size()) + " of " + g.name;
     x.device = g.device;
-    x.nodes = g.nodes;
-    make_lanes(r, x, g);
+    take_nodes(x, g);
     r.handles.insert(&x);
     *executable = &x;
     return cudaSuccess;
@@ -152,25 +158,25 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
         result->result = x.device == g.device ? difference(r, *x.nodes, *g.nodes)
                                               : cudaGraphExecUpdateErrorParametersChanged;
         if (result->result != cudaGraphExecUpdateSuccess) return cudaErrorGraphExecUpdateFailure;
-        x.nodes = g.nodes;
-        make_lanes(r, x, g);
+        take_nodes(x, g);
         return cudaSuccess;
     });
 }
 
 // "Graph Management": ordered behind the stream's work and behind earlier launches of the instance.
-// Memory that copies and sets use must be there still; that of kernels is checked as they run.
+// The stream may be of another device: nodes run where they were captured ("Programming Guide",
+// graph execution: the stream is for ordering only). Memory that copies and sets use must be there
+// still; that of kernels is checked as they run.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     return call("cudaGraphLaunch", {}, [&](Runtime& r) {
         CUgraphExec_st& g = graph_of(r, executable, "cudaGraphLaunch");
         CUstream_st& s = r.stream_of(stream, "cudaGraphLaunch");
-        if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
+        for (const int device : {s.device, g.device})
+            if (const cudaError_t error = r.device_error(device); error != cudaSuccess)
+                return error;
         if (s.capture)
             r.stop("cudaGraphLaunch in " + s.name +
                    " while it is captured: this double has no graphs in graphs.");
-        if (s.device != g.device)
-            r.stop("cudaGraphLaunch of " + g.name + ", captured on device " +
-                   std::to_string(g.device) + ", in " + s.name + ".");
         if (r.next_launch.fires()) return r.next_launch.error;
         for (const Node& node : *g.nodes)
             if (const CUevent_st* const e = node.operation.records;

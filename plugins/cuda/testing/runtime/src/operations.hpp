@@ -112,7 +112,8 @@ struct CUgraphExec_st {
     std::string name{};
     int device = 0;
     std::shared_ptr<const std::vector<gx::cuda_testing::Node>> nodes{};
-    std::vector<CUstream_st*> lanes{};  ///< of branches 1 and up
+    std::vector<int> branch_devices{};
+    std::vector<CUstream_st*> lanes{};  ///< of branches that had one
     gx::cuda_testing::Point last{};     ///< the end of the last launch
     std::string ended_by{};
 };

@@ -568,11 +568,40 @@ TEST_F(Graphs, LaunchesThatAreRefused) {
     EXPECT_EQ(sentence_of([&] { cudaGraphLaunch(g, t); }),
               "cudaGraphLaunch in stream 2 of device 0 while it is captured: this double has no "
               "graphs in graphs.");
-    ok(cudaSetDevice(1));
-    const cudaStream_t there = new_stream();
-    EXPECT_EQ(sentence_of([&] { cudaGraphLaunch(g, there); }),
-              "cudaGraphLaunch of instance 1 of graph 1, captured on device 0, in stream 3 of "
-              "device 1.");
+}
+/// "Programming Guide", graph execution: the stream of a launch orders it, and says not where nodes
+/// run.
+TEST_F(Graphs, ALaunchInAStreamOfAnotherDevice) {
+    const auto run = [](bool ordered) {
+        int *const x = device_memory(2), *const out = pinned_memory(2);
+        const cudaStream_t s = new_stream(), t = new_stream();
+        const cudaGraphExec_t g = captured(s, [&] {
+            order(s, t);
+            add(x, 1, s), add(x + 1, 2, t);
+            order(t, s);
+        });
+        ok(cudaMemsetAsync(x, 0, 8, s));
+        ok(cudaSetDevice(1));
+        const cudaStream_t there = new_stream();
+        ok(cudaSetDevice(0));
+        order(s, there);
+        for (int i = 0; i < 3; ++i) ok(cudaGraphLaunch(g, there));
+        ok(cudaSetDevice(1));
+        if (ordered) order(there, s);
+        ok(cudaSetDevice(0));
+        copy(out, x, 2, s);
+        ok(cudaGraphLaunch(g, s));
+        ok(cudaStreamSynchronize(s));
+        EXPECT_EQ(out[0], 3);
+        EXPECT_EQ(out[1], 6);
+        ok(cudaGraphLaunch(g, there));
+        ok(cudaStreamSynchronize(there));
+        ok(cudaFree(x));
+    };
+    in_every_order([&] { run(true); });
+    start({});
+    EXPECT_NE(sentence_of([&] { run(false); }).find("(branch 0 of instance 1 of graph 1)"),
+              std::string::npos);
 }
 TEST_F(Graphs, HandlesThatAreNone) {
     const cudaStream_t s = new_stream();
