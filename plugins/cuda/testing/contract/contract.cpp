@@ -308,6 +308,16 @@ TEST_F(Runtime, WaitsForTheRecordThatWasTheLastAtTheTimeOfTheCall) {
     EXPECT_EQ(out_[7], 7);
     OK(cudaEventQuery(e_));
 }
+TEST_F(Runtime, RefusesFlagsAndModesThatAreNone) {
+    OK(cudaEventRecord(e_, s_));
+    EXPECT_EQ(cudaStreamWaitEvent(t_, e_, 7), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaStreamWaitEvent(t_, e_, cudaEventWaitExternal), cudaErrorInvalidValue)
+        << "of captures";
+    auto mode = static_cast<cudaStreamCaptureMode>(3);
+    EXPECT_EQ(cudaStreamBeginCapture(s_, mode), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaErrorInvalidValue);
+    cudaGetLastError();
+}
 TEST_F(Runtime, LetsAnEventBeDestroyedBehindItsWait) {
     cudaEvent_t e{};
     OK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));

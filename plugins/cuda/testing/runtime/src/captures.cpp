@@ -28,6 +28,11 @@ using namespace gx::cuda_testing;
 
 namespace {
 
+bool is_mode(cudaStreamCaptureMode mode) {
+    return mode == cudaStreamCaptureModeGlobal || mode == cudaStreamCaptureModeThreadLocal ||
+           mode == cudaStreamCaptureModeRelaxed;
+}
+
 /// Whether each node comes before the end of the first branch.
 std::vector<bool> joined(const Capture& c) {
     std::vector<bool> before(c.nodes.size(), false);
@@ -55,9 +60,11 @@ void expect_joined(Runtime& r, const Capture& c) {
 
 }  // namespace
 
-// "Stream Management": not in the default stream, and not twice.
+// "Stream Management": not in the default stream, and not twice. Another mode than the three is an
+// invalid value.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     return call("cudaStreamBeginCapture", {}, [&](Runtime& r) {
+        if (!is_mode(mode)) return cudaErrorInvalidValue;
         CUstream_st& s = r.stream_of(stream, "cudaStreamBeginCapture");
         if (s.is_default)
             r.stop("cudaStreamBeginCapture in the " + s.name + ", which cannot be captured.");
@@ -121,7 +128,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 // "Stream Management": swaps the calling thread's mode.
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
     return call("cudaThreadExchangeStreamCaptureMode", {}, [&](Runtime& r) {
-        if (mode == nullptr) return cudaErrorInvalidValue;
+        if (mode == nullptr || !is_mode(*mode)) return cudaErrorInvalidValue;
         *mode = std::exchange(host_thread(r).mode, *mode);
         return cudaSuccess;
     });

@@ -96,13 +96,20 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 // "Stream Management": for the record that was the last one at the time of this call; the event may
 // be of another device. Stricter than the manual, which makes a wait for an event that was never
-// recorded no operation.
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+// recorded no operation. cudaEventWaitExternal is invalid outside of captures, and is not in this
+// double.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
     return call("cudaStreamWaitEvent", {}, [&](Runtime& r) {
         const std::string name = "cudaStreamWaitEvent";
         CUstream_st& s = r.stream_of(stream, name);
         CUevent_st& e = r.event_of(event, name);
         if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
+        const bool external = flags == cudaEventWaitExternal;
+        if ((!external && flags != cudaEventWaitDefault) || (external && !s.capture))
+            return cudaErrorInvalidValue;
+        if (external)
+            r.stop(name + " with cudaEventWaitExternal in " + s.name +
+                   ": this double has no nodes that wait for events.");
         ++r.counts.event_waits;
         if (!e.capture) {
             const Recorded& record = record_of(r, e, name);

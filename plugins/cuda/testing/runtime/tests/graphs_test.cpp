@@ -453,6 +453,21 @@ TEST_F(Graphs, ModesOfThreadsAndCaptures) {
     EXPECT_TRUE(allocates(local, global, true));
     EXPECT_TRUE(allocates(relaxed, global, true));
 }
+TEST_F(Graphs, ModesAndFlagsThatAreNone) {
+    const cudaStream_t s = new_stream();
+    auto mode = static_cast<cudaStreamCaptureMode>(3);
+    EXPECT_EQ(cudaStreamBeginCapture(s, mode), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaErrorInvalidValue);
+    mode = cudaStreamCaptureModeRelaxed;
+    ok(cudaThreadExchangeStreamCaptureMode(&mode));
+    EXPECT_EQ(mode, cudaStreamCaptureModeGlobal) << "it stayed";
+    const cudaEvent_t e = new_event();
+    begin(s);
+    EXPECT_EQ(cudaStreamWaitEvent(s, e, 7), cudaErrorInvalidValue);
+    EXPECT_EQ(sentence_of([&] { cudaStreamWaitEvent(s, e, cudaEventWaitExternal); }),
+              "cudaStreamWaitEvent with cudaEventWaitExternal in stream 1 of device 0: this double "
+              "has no nodes that wait for events.");
+}
 TEST_F(Graphs, ARelaxedCaptureMayEndInAnotherThread) {
     const cudaStream_t s = new_stream();
     ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));

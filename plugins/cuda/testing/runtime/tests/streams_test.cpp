@@ -500,6 +500,16 @@ TEST_F(Streams, UnknownFlagsOfAnEvent) {
     cudaEvent_t e{};
     EXPECT_EQ(cudaEventCreateWithFlags(&e, 64), cudaErrorInvalidValue);
 }
+TEST_F(Streams, UnknownFlagsOfAWait) {
+    const cudaStream_t s = new_stream(), t = new_stream();
+    const cudaEvent_t e = new_event();
+    ok(cudaEventRecord(e, s));
+    EXPECT_EQ(cudaStreamWaitEvent(t, e, 7), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaStreamWaitEvent(t, e, cudaEventWaitExternal), cudaErrorInvalidValue)
+        << "of captures";
+    EXPECT_EQ(counters().event_waits, 0);
+    ok(cudaStreamWaitEvent(t, e, cudaEventWaitDefault));
+}
 TEST_F(Streams, TimesOfEventsOfTwoDevices) {
     const cudaEvent_t a = new_event(cudaEventDefault);
     ok(cudaEventRecord(a, nullptr));
