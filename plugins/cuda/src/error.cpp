@@ -88,18 +88,23 @@ void expect(cudaError_t result, const std::string& call, int device) {
     throw Error(text);
 }
 
+void expect(cudaError_t result, const std::string& call) {
+    if (result == cudaSuccess) return;
+    int device = -1;
+    (void)cudaGetDevice(&device);
+    expect(result, call, device);
+}
+
 void expect_usable(const std::string& text) {
     cudaStreamCaptureStatus status{};
     const cudaError_t earlier = cudaStreamIsCapturing(nullptr, &status);
-    int gpu = -1;
-    (void)cudaGetDevice(&gpu);
-    if (is_sticky(earlier)) expect(earlier, text, gpu);
+    if (is_sticky(earlier)) expect(earlier, text);
     (void)cudaGetLastError();
 }
 
 int device_count() {
     int count = 0;
-    expect(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+    expect(cudaGetDeviceCount(&count), "cudaGetDeviceCount", -1);
     return count;
 }
 

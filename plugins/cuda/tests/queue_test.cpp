@@ -370,7 +370,7 @@ TEST(Queue, StepsAllocateNothingAndWaitOnce) {
 
 TEST(Errors, NameWhatIsMissing) {
     cuda_testing::reset({.devices = 0});
-    EXPECT_TRUE(holds(error_of([] { (void)cuda::device_count(); }), "cudaErrorNoDevice",
+    EXPECT_TRUE(holds(error_of([] { (void)cuda::device_count(); }), "CUDA: ", "cudaErrorNoDevice",
                       "CUDA_VISIBLE_DEVICES"));
     cuda_testing::reset({.driver_version = 11000});
     EXPECT_TRUE(holds(error_of([] { DeviceContext gpu(0); }), "GPU 0",
@@ -396,6 +396,19 @@ TEST(Errors, SayHowMuchMemoryWasAskedForAndIsFree) {
                       "smaller batch"))
         << error;
     const Buffer<float> fits(&gpu.memory(), 1 << 10, "parameters");
+}
+
+TEST(Errors, NameTheCurrentGpu) {
+    cuda_testing::reset({.devices = 2, .check_at_exit = false});
+    DeviceContext gpu(1);
+    cuda_testing::fail_allocation(1);
+    EXPECT_TRUE(holds(error_of([] { (void)cuda::make_pinned(100); }),
+                      "GPU 1: cudaMallocHost of 100 bytes", "cudaErrorMemoryAllocation"));
+    cuda_testing::lose_device(1);
+    EXPECT_TRUE(holds(error_of([] { (void)cuda::make_stream(); }),
+                      "GPU 1: cudaStreamCreateWithFlags", "cudaErrorDevicesUnavailable"));
+    EXPECT_TRUE(holds(error_of([] { (void)cuda::make_event(); }), "GPU 1: cudaEventCreateWithFlags",
+                      "cudaErrorDevicesUnavailable"));
 }
 
 TEST(Errors, OfEarlierWorkNameTheQueue) {

@@ -8,10 +8,11 @@
 namespace gx::cuda {
 
 /// Throws unless `result` is cudaSuccess. `call` names what was called, and its arguments that
-/// matter; `device` is the GPU, or -1 for none.
+/// matter; `device` is the GPU, or -1 for none. Without it: the current one.
 /// Errors: gx::Error, or gx::DeviceLost where the device cannot be used any more:
 ///         "GPU 1: cudaMalloc of 400 bytes: cudaErrorMemoryAllocation (out of memory). ..."
-void expect(cudaError_t result, const std::string& call, int device = -1);
+void expect(cudaError_t result, const std::string& call, int device);
+void expect(cudaError_t result, const std::string& call);
 
 /// Throws where the current GPU cannot be used any more: what a library above CUDA reports by an
 /// error of its own, with that `text`. Allowed in a capture.

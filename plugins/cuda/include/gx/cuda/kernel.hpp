@@ -85,10 +85,7 @@ void launch(const char* name, LaunchShape shape, void (*kernel)(P...),
 #endif
     };
     const cudaError_t result = queued_call(name, call, shape, kernel, arguments...);
-    if (result == cudaSuccess) return;
-    int device = -1;
-    (void)cudaGetDevice(&device);
-    expect(result, "launch of kernel '" + std::string(name) + "'", device);
+    if (result != cudaSuccess) expect(result, "launch of kernel '" + std::string(name) + "'");
 }
 
 /// Number of the running thread in its grid, and of all of them.

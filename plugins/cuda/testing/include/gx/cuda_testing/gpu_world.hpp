@@ -36,7 +36,7 @@ class GpuRank;
 /// Ranks take turns where there are fewer GPUs: several are virtual ranks of one.
 [[nodiscard]] inline int gpu_of(int rank) {
     int gpus = 0;
-    cuda::expect(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+    cuda::expect(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount", -1);
     return rank % std::max(gpus, 1);
 }
 
