@@ -411,6 +411,18 @@ TEST(Errors, NameTheCurrentGpu) {
                       "cudaErrorDevicesUnavailable"));
 }
 
+TEST(Errors, OfClearingLeaveNoMemory) {
+    cuda_testing::reset({.devices = 2});
+    {
+        DeviceContext gpu(1);
+        cuda_testing::fail_operation(1, cudaErrorECCUncorrectable);
+        EXPECT_TRUE(
+            holds(error_of([&] { const Buffer<float> b(&gpu.memory(), 1000, "parameters"); }),
+                  "GPU 1: clearing 'parameters'", "cudaErrorECCUncorrectable"));
+    }
+    cuda_testing::expect_clean();
+}
+
 TEST(Errors, OfEarlierWorkNameTheQueue) {
     for (const StreamProgress progress : all_progress) {
         cuda_testing::reset({.progress = progress, .check_at_exit = false});
