@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,13 +123,22 @@ inline Descriptor convolution(const ConvolutionSpec& s) {
     return c;
 }
 
+inline Descriptor reduction(cudnnReduceTensorOp_t op) {
+    Descriptor r(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    r.choice(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op)
+        .data_type(CUDNN_ATTR_REDUCTION_COMP_TYPE, fp32)
+        .finalize();
+    return r;
+}
+
 struct WindowSpec {
     cudnnResampleMode_t mode = CUDNN_RESAMPLE_MAXPOOL;
     Dims window{2, 2}, stride{2, 2}, pad{0, 0};
     bool propagates_nan = true;
+    std::optional<cudnnPaddingMode_t> padding{};  ///< none: the usual one of the mode
 };
 inline Descriptor resample(const WindowSpec& s) {
-    const bool is_max = s.mode == CUDNN_RESAMPLE_MAXPOOL;
+    const auto usual = s.mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
     Descriptor d(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
     d.choice(CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, s.mode)
         .data_type(CUDNN_ATTR_RESAMPLE_COMP_TYPE, fp32)
@@ -138,7 +148,7 @@ inline Descriptor resample(const WindowSpec& s) {
         .fractions(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, s.pad)
         .fractions(CUDNN_ATTR_RESAMPLE_POST_PADDINGS, s.pad)
         .choice(CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE,
-                is_max ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD);
+                s.padding.value_or(usual));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     d.choice(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION,
@@ -238,12 +248,8 @@ public:
     }
     void reduce(const Descriptor& x, const Descriptor& y,
                 cudnnReduceTensorOp_t op = CUDNN_REDUCE_TENSOR_ADD) {
-        Descriptor r(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-        r.choice(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op)
-            .data_type(CUDNN_ATTR_REDUCTION_COMP_TYPE, fp32)
-            .finalize();
         Descriptor o(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-        o.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(std::move(r)))
+        o.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC, keep(reduction(op)))
             .part(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x)
             .part(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
         operation(std::move(o));

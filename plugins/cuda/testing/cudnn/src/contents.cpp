@@ -16,6 +16,10 @@ Refusal bad(const std::string& sentence) { return {CUDNN_STATUS_BAD_PARAM, sente
 /// What libcudnn takes, and no program means.
 Refusal misused(const std::string& sentence) { return {CUDNN_STATUS_SUCCESS, sentence}; }
 
+Refusal absent(const std::string& what) {
+    return {CUDNN_STATUS_NOT_SUPPORTED, what + " is not in this double."};
+}
+
 std::string text(const Dims& dims) {
     std::string t = "(";
     for (const std::int64_t d : dims) t += (t.size() > 1 ? ", " : "") + std::to_string(d);
@@ -24,12 +28,30 @@ std::string text(const Dims& dims) {
 
 // ---- Tensors ----------------------------------------------------------------------------------
 
+/// Wider numbers than fp32 are scalars alone.
+bool has_type(cudnnDataType_t type, bool by_value) {
+    switch (type) {
+        case CUDNN_DATA_FLOAT:
+        case CUDNN_DATA_HALF:
+        case CUDNN_DATA_BFLOAT16:
+        case CUDNN_DATA_INT8:
+        case CUDNN_DATA_UINT8:
+        case CUDNN_DATA_INT32: return true;
+        case CUDNN_DATA_DOUBLE:
+        case CUDNN_DATA_INT64: return by_value;
+        default: return false;
+    }
+}
+
 Refusal check_tensor(const Contents& c) {
     const TensorInfo t = tensor_info(c);
     if (t.dims.empty()) return bad("no dimensions.");
     if (t.dims.size() != t.strides.size())
         return bad(std::to_string(t.dims.size()) + " dimensions and " +
                    std::to_string(t.strides.size()) + " strides.");
+    if (!has_type(t.type, t.by_value))
+        return absent((t.by_value ? "a scalar of data type " : "a tensor of data type ") +
+                      std::to_string(t.type));
     const std::int64_t alignment = c.integer(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
     if (alignment <= 0 || alignment % size_of(t.type) != 0)
         return bad("an alignment of " + std::to_string(alignment) +
@@ -42,8 +64,7 @@ Refusal check_tensor(const Contents& c) {
     if (t.by_value && t.elements() > 1) return bad("a tensor by value of more than one element.");
     if (std::ranges::count(t.dims, 0) > 0)
         return misused("a tensor " + text(t.dims) + " is empty.");
-    if (c.integer(CUDNN_ATTR_TENSOR_VECTOR_COUNT, 1) != 1)
-        return {CUDNN_STATUS_NOT_SUPPORTED, "vectorized tensors are not in this double."};
+    if (c.integer(CUDNN_ATTR_TENSOR_VECTOR_COUNT, 1) != 1) return absent("a vectorized tensor");
     return {};
 }
 
@@ -122,7 +143,7 @@ Refusal check_convolution_operation(const Contents& c) {
     return {};
 }
 
-/// How many tensors a mode reads.
+/// How many tensors a mode reads; 0: it is not in this double.
 int operands_of(cudnnPointwiseMode_t mode) {
     switch (mode) {
         case CUDNN_POINTWISE_ADD:
@@ -132,9 +153,30 @@ int operands_of(cudnnPointwiseMode_t mode) {
         case CUDNN_POINTWISE_MIN:
         case CUDNN_POINTWISE_MUL:
         case CUDNN_POINTWISE_POW:
-        case CUDNN_POINTWISE_SUB: return 2;
-        default: return 1;
+        case CUDNN_POINTWISE_SUB:
+        case CUDNN_POINTWISE_RELU_BWD:
+        case CUDNN_POINTWISE_TANH_BWD:
+        case CUDNN_POINTWISE_SIGMOID_BWD:
+        case CUDNN_POINTWISE_GELU_BWD: return 2;
+        case CUDNN_POINTWISE_IDENTITY:
+        case CUDNN_POINTWISE_ABS:
+        case CUDNN_POINTWISE_NEG:
+        case CUDNN_POINTWISE_EXP:
+        case CUDNN_POINTWISE_LOG:
+        case CUDNN_POINTWISE_SQRT:
+        case CUDNN_POINTWISE_RSQRT:
+        case CUDNN_POINTWISE_RECIPROCAL:
+        case CUDNN_POINTWISE_ERF:
+        case CUDNN_POINTWISE_TANH_FWD:
+        case CUDNN_POINTWISE_SIGMOID_FWD:
+        case CUDNN_POINTWISE_GELU_FWD:
+        case CUDNN_POINTWISE_RELU_FWD: return 1;
+        default: return 0;
     }
+}
+Refusal check_mode(const Contents& c) {
+    const auto mode = c.one(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
+    return operands_of(mode) > 0 ? Refusal{} : absent("pointwise mode " + std::to_string(mode));
 }
 bool is_backward(cudnnPointwiseMode_t mode) {
     return mode >= CUDNN_POINTWISE_RELU_BWD && mode <= CUDNN_POINTWISE_GELU_APPROX_TANH_BWD;
@@ -201,6 +243,12 @@ Refusal check_matmul(const Contents& c) {
     return {};
 }
 
+Refusal check_operator(const Contents& c) {
+    const auto op = c.one(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_REDUCE_TENSOR_ADD);
+    return op <= CUDNN_REDUCE_TENSOR_MAX ? Refusal{}
+                                         : absent("reduction operator " + std::to_string(op));
+}
+
 Refusal check_reduction(const Contents& c) {
     if (!is_final(c.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC)))
         return bad("no finalized reduction descriptor.");
@@ -217,6 +265,18 @@ Refusal check_reduction(const Contents& c) {
             return misused("x " + text(from) + " to y " + text(to) +
                            ": the manual says that a dimension is reduced to 1 or kept.");
     return {};
+}
+
+/// What is outside of an image is no maximum, and adds nothing to an average.
+Refusal check_windows(const Contents& c) {
+    const auto mode = c.one(CUDNN_ATTR_RESAMPLE_MODE, CUDNN_RESAMPLE_MAXPOOL);
+    if (mode == CUDNN_RESAMPLE_NEAREST || mode == CUDNN_RESAMPLE_BILINEAR)
+        return absent("resample mode " + std::to_string(mode));
+    const auto usual = mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
+    const auto padding = c.one(CUDNN_ATTR_RESAMPLE_PADDING_MODE, usual);
+    if (padding == usual) return {};
+    return absent("padding mode " + std::to_string(padding) + " of resample mode " +
+                  std::to_string(mode));
 }
 
 /// Shapes: x (N, C, ...), y and indices (N, C, ...) of the windows.
@@ -334,8 +394,7 @@ std::int64_t size_of(cudnnDataType_t type) {
         case CUDNN_DATA_HALF:
         case CUDNN_DATA_BFLOAT16: return 2;
         case CUDNN_DATA_INT8:
-        case CUDNN_DATA_UINT8:
-        case CUDNN_DATA_BOOLEAN: return 1;
+        case CUDNN_DATA_UINT8: return 1;
         case CUDNN_DATA_DOUBLE:
         case CUDNN_DATA_INT64: return 8;
         default: return 4;
@@ -369,6 +428,9 @@ Refusal check_contents(Contents& c) {
     switch (c.type) {
         case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return check_tensor(c);
         case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return check_convolution(c);
+        case CUDNN_BACKEND_POINTWISE_DESCRIPTOR: return check_mode(c);
+        case CUDNN_BACKEND_REDUCTION_DESCRIPTOR: return check_operator(c);
+        case CUDNN_BACKEND_RESAMPLE_DESCRIPTOR: return check_windows(c);
         case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
         case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
         case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:

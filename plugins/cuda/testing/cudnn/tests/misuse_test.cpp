@@ -276,6 +276,40 @@ TEST_F(CudnnMisuse, AV100RefusesWhatItsLibraryDoes) {
 
 // ---- Names, and the stream of a handle ----------------------------------------------------------
 
+/// What the double does not compute is refused as it is finalized, with the reason.
+TEST_F(CudnnMisuse, OfWhatTheDoubleDoesNotHave) {
+    const auto refused = [](cudnnStatus_t status, const std::string& reason) {
+        EXPECT_EQ(status, CUDNN_STATUS_NOT_SUPPORTED) << reason;
+        char sentence[512];
+        cudnnGetLastErrorString(sentence, sizeof sentence);
+        EXPECT_NE(std::string(sentence).find(reason), std::string::npos) << sentence;
+    };
+    for (const auto type : {CUDNN_DATA_DOUBLE, CUDNN_DATA_INT64, CUDNN_DATA_BOOLEAN,
+                            CUDNN_DATA_FP8_E4M3, CUDNN_DATA_FP8_E5M2})
+        for (const bool is_virtual : {false, true})
+            refused(tensor({.dims = {1, 4, 1, 1}, .type = type, .is_virtual = is_virtual}).status(),
+                    "a tensor of data type " + std::to_string(type) + " is not in this double.");
+    refused(tensor({.dims = {1, 1, 1, 1}, .type = CUDNN_DATA_BOOLEAN, .by_value = true}).status(),
+            "a scalar of data type 11 is not in this double.");
+    for (const auto mode :
+         {CUDNN_POINTWISE_CMP_GT, CUDNN_POINTWISE_MOD, CUDNN_POINTWISE_LOGICAL_AND,
+          CUDNN_POINTWISE_ELU_FWD, CUDNN_POINTWISE_SWISH_BWD, CUDNN_POINTWISE_GEN_INDEX}) {
+        Graph g;
+        refused(g.mode(mode).status(),
+                "pointwise mode " + std::to_string(mode) + " is not in this double.");
+    }
+    for (const auto op :
+         {CUDNN_REDUCE_TENSOR_AMAX, CUDNN_REDUCE_TENSOR_AVG, CUDNN_REDUCE_TENSOR_NORM1,
+          CUDNN_REDUCE_TENSOR_NORM2, CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS})
+        refused(backend::reduction(op).status(),
+                "reduction operator " + std::to_string(op) + " is not in this double.");
+    for (const auto mode : {CUDNN_RESAMPLE_NEAREST, CUDNN_RESAMPLE_BILINEAR})
+        refused(resample({.mode = mode}).status(),
+                "resample mode " + std::to_string(mode) + " is not in this double.");
+    for (const auto padding : {CUDNN_ZERO_PAD, CUDNN_EDGE_VAL_PAD})
+        refused(resample({.padding = padding}).status(),
+                "padding mode " + std::to_string(padding) + " of resample mode 3 is not in this");
+}
 TEST_F(CudnnMisuse, EachStatusHasItsName) {
     std::set<std::string> names;
     for (const auto status : {CUDNN_STATUS_SUCCESS,
