@@ -195,7 +195,10 @@ TEST_F(Backend, ChecksTensors) {
         EXPECT_EQ(status({.dims = {2, 3, 4, 5}, .alignment = alignment}), CUDNN_STATUS_BAD_PARAM);
     EXPECT_EQ(status({.dims = {2, 3, 4, 5}, .type = fp16, .alignment = 2}), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(status({.dims = {2, 3, 4, 5}, .by_value = true}), CUDNN_STATUS_BAD_PARAM);
-    EXPECT_EQ(status({.dims = {1, 1, 1, 1}, .by_value = true}), CUDNN_STATUS_SUCCESS);
+    for (const auto type :
+         {fp32, fp16, bf16, CUDNN_DATA_DOUBLE, CUDNN_DATA_INT32, CUDNN_DATA_INT64})
+        EXPECT_EQ(status({.dims = {1, 1, 1, 1}, .type = type, .by_value = true}),
+                  CUDNN_STATUS_SUCCESS);
     taken_but_a_misuse([&] { return status({.dims = {2, 0, 4, 5}}); });
 }
 TEST_F(Backend, HasDefaultsWhereTheManualRequiresAnAttribute) {

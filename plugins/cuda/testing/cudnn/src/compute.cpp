@@ -1,16 +1,17 @@
 // What each operation computes: in fp32, in the order that is stated, rounded where a tensor is
 // stored. Tensors are held dense, row-major in their dimensions.
-#include <cstring>  // memcpy
-#include <utility>  // move
+#include <algorithm>  // clamp
+#include <cmath>      // nearbyint
+#include <cstring>    // memcpy
+#include <limits>     // numeric_limits
+#include <utility>    // move
 
 #include <gx/core/element.hpp>        // fp16, bf16
-#include <gx/cuda_testing/hooks.hpp>  // report_access
+#include <gx/cuda_testing/hooks.hpp>  // report_access, misuse
 
 #include "compute.hpp"
 
 namespace gx::cuda_testing {
-
-namespace {
 
 float load(const std::byte* at, cudnnDataType_t type) {
     const auto as = [at]<class T>(T value) {
@@ -25,8 +26,20 @@ float load(const std::byte* at, cudnnDataType_t type) {
         case CUDNN_DATA_INT32: return static_cast<float>(as(std::int32_t{}));
         case CUDNN_DATA_INT64: return static_cast<float>(as(std::int64_t{}));
         case CUDNN_DATA_DOUBLE: return static_cast<float>(as(double{}));
-        default: return as(float{});
+        case CUDNN_DATA_FLOAT: return as(float{});
+        default: misuse("data type " + std::to_string(type) + " is not in this double.");
     }
+}
+
+namespace {
+
+/// As CUDA's cvt.rni.sat: to nearest, ties to even; NaN is 0.
+template <class T>
+T saturated(float value) {
+    if (value != value) return 0;
+    using Limits = std::numeric_limits<T>;
+    return static_cast<T>(
+        std::clamp(std::nearbyint(double{value}), double{Limits::min()}, double{Limits::max()}));
 }
 
 void store(std::byte* at, cudnnDataType_t type, float value) {
@@ -34,10 +47,11 @@ void store(std::byte* at, cudnnDataType_t type, float value) {
     switch (type) {
         case CUDNN_DATA_HALF: return as(fp16::encode(value));
         case CUDNN_DATA_BFLOAT16: return as(bf16::encode(value));
-        case CUDNN_DATA_INT8: return as(static_cast<std::int8_t>(value));
-        case CUDNN_DATA_UINT8: return as(static_cast<std::uint8_t>(value));
-        case CUDNN_DATA_INT32: return as(static_cast<std::int32_t>(value));
-        default: return as(value);
+        case CUDNN_DATA_INT8: return as(saturated<std::int8_t>(value));
+        case CUDNN_DATA_UINT8: return as(saturated<std::uint8_t>(value));
+        case CUDNN_DATA_INT32: return as(saturated<std::int32_t>(value));
+        case CUDNN_DATA_FLOAT: return as(value);
+        default: misuse("data type " + std::to_string(type) + " is not in this double.");
     }
 }
 

@@ -94,6 +94,8 @@ struct TensorInfo {
 [[nodiscard]] TensorInfo tensor_info(const Contents& tensor);
 [[nodiscard]] std::int64_t size_of(cudnnDataType_t type);
 [[nodiscard]] bool is_half(cudnnDataType_t type);
+/// A number of a tensor in memory, or of a scalar by value.
+[[nodiscard]] float load(const std::byte* at, cudnnDataType_t type);
 
 /// Tensor attributes of an operation that are set: which it reads, and which it writes.
 struct OperationTensors {

@@ -29,19 +29,6 @@ struct Arguments {
     void* workspace = nullptr;
 };
 
-float value_at(const void* p, cudnnDataType_t type) {
-    const auto as = [p]<class T>(T value) {
-        std::memcpy(&value, p, sizeof value);
-        return static_cast<float>(value);
-    };
-    switch (type) {
-        case CUDNN_DATA_DOUBLE: return as(double{});
-        case CUDNN_DATA_INT64: return as(std::int64_t{});
-        case CUDNN_DATA_INT32: return as(std::int32_t{});
-        default: return as(float{});
-    }
-}
-
 /// No result shares bytes with anything else; running statistics may be updated in place.
 void check_overlaps(const std::vector<Bytes>& all, const CudnnGraph& graph) {
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -79,7 +66,7 @@ Arguments check_arguments(const CudnnPlan& plan, const Contents& pack) {
                 misuse("cudnnBackendExecute: no pointer for " + name_of(t) +
                        " in the variant pack.");
             if (t.by_value) {
-                arguments.by_value[uid] = value_at(at->second, t.type);
+                arguments.by_value[uid] = load(static_cast<const std::byte*>(at->second), t.type);
                 continue;
             }
             if (reinterpret_cast<std::uintptr_t>(at->second) %

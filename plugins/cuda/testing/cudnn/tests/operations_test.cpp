@@ -251,6 +251,46 @@ TEST_F(Operations, ComputesSmoothActivations) {
         return dy[i] * (phi(v) + v * density);
     });
 }
+/// x of fp32 as a tensor of int8.
+Values as_int8(const Values& x) {
+    const Dims dims{1, std::ssize(x), 1, 1};
+    Execution e;
+    e.put({.uid = 1, .dims = dims}, x);
+    e.put({.uid = 2, .dims = dims, .type = int8});
+    Graph g;
+    const Descriptor &xt = g.tensor(dims, fp32), &yt = g.tensor(dims, int8);
+    g.pointwise(CUDNN_POINTWISE_IDENTITY, xt, nullptr, yt);
+    e.run(g);
+    return e.get(2);
+}
+TEST_F(Operations, RoundsAndSaturatesIntegers) {
+    EXPECT_EQ(as_int8({300, -300, 1e30f, -1.5f, 2.5f, 127.5f, NAN}),
+              (Values{127, -128, 127, -2, 2, 127, 0}));
+}
+TEST_F(Operations, TakesAScalarOfItsTensorsType) {
+    const Dims dims{1, 4, 1, 1};
+    const auto doubled = [&](cudnnDataType_t type, auto two) {
+        Execution e;
+        e.put({.uid = 1, .dims = dims, .type = fp16}, {1, 2, 3, 4});
+        e.put({.uid = 3, .dims = dims, .type = fp16});
+        Graph g;
+        const Descriptor& x = g.tensor(dims, fp16);
+        const Descriptor& b = g.tensor({.dims = {1, 1, 1, 1}, .type = type, .by_value = true});
+        const Descriptor& y = g.tensor(dims, fp16);
+        g.pointwise(CUDNN_POINTWISE_MUL, x, &b, y);
+        const Descriptor p = e.plan_of(g),
+                         pack = e.pack_of({1, 2, 3}, {e.device(1), &two, e.device(3)}, nullptr);
+        ok(cudnnBackendExecute(e.handle, p.handle(), pack.handle()));
+        return e.get(3);
+    };
+    const Values twice{2, 4, 6, 8};
+    EXPECT_EQ(doubled(fp32, 2.0f), twice);
+    EXPECT_EQ(doubled(fp16, gx::fp16::encode(2)), twice);
+    EXPECT_EQ(doubled(bf16, gx::bf16::encode(2)), twice);
+    EXPECT_EQ(doubled(CUDNN_DATA_DOUBLE, 2.0), twice);
+    EXPECT_EQ(doubled(CUDNN_DATA_INT32, std::int32_t{2}), twice);
+    EXPECT_EQ(doubled(CUDNN_DATA_INT64, std::int64_t{2}), twice);
+}
 TEST_F(Operations, RoundsWhatIsStoredAndNotWhatIsVirtual) {
     // 1 + 2^-11 is no fp16: stored between the two additions it would be 1, and the sum 1.
     Execution e;
