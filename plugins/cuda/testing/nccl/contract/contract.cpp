@@ -337,6 +337,11 @@ TEST(NoDevice, ErrorTexts) {  // observed with 2.28
     for (int i = 0; i <= ncclNumResults; ++i)
         EXPECT_STREQ(ncclGetErrorString(ncclResult_t(i)), texts[i]);
 }
+TEST(NoDevice, KeepsOneLastErrorForAll) {  // "ncclGetLastError"; observed: of calls without one too
+    ncclComm_t comm{};
+    EXPECT_NE(ncclCommInitAll(&comm, -1, nullptr), ncclSuccess);
+    EXPECT_STRNE(ncclGetLastError(nullptr), "");
+}
 TEST(NoDevice, NullHandlesAreEndedWithoutAnError) {  // observed
     EXPECT_EQ(ncclCommFinalize(nullptr), ncclSuccess);
     EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);

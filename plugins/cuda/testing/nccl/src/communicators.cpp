@@ -61,7 +61,7 @@ ncclComm& Nccl::ready_comm(ncclComm_t handle, const std::string& call) {
         r.stop(call + ": " + c.name +
                " is in progress. Poll ncclCommGetAsyncError until it is not ncclInProgress.");
     if (c.state == State::failed)
-        r.stop(call + ": " + c.name + " has failed (" + c.last_error + "). Abort it.");
+        r.stop(call + ": " + c.name + " has failed (" + c.reason + "). Abort it.");
     if (c.state == State::finalizing || c.state == State::finalized)
         r.stop(call + ": " + c.name + " was finalized.");
     return c;
@@ -95,8 +95,7 @@ void Nccl::join(ncclComm* comm, const std::shared_ptr<Join>& j, Join::Rank rank)
         j->hangs = true;
         if (comm != nullptr) {
             comm->state = State::failed;
-            comm->error = init_error;
-            comm->last_error = ncclGetErrorString(init_error);
+            fail(*comm, init_error, ncclGetErrorString(init_error));
         }
         return;
     }
@@ -113,9 +112,13 @@ void Nccl::fail_all(const Join& j, ncclResult_t error, const std::string& text) 
     for (const Join::Rank& one : j.ranks) {
         if (one.comm == nullptr) continue;
         one.comm->state = State::failed;
-        one.comm->error = error;
-        one.comm->last_error = text;
+        fail(*one.comm, error, text);
     }
+}
+
+void Nccl::fail(ncclComm& c, ncclResult_t error, const std::string& reason_of_it) {
+    c.error = error;
+    c.reason = last_error = reason_of_it;
 }
 
 // "ncclCommInitRankConfig", and by its config "ncclCommSplit": one that does not block is in
@@ -185,6 +188,7 @@ ncclResult_t Nccl::await(ncclComm& c, ncclComm_t* handle, const std::string& cal
     if (c.aborted) return ncclInternalError;
     if (c.state != State::failed) return ncclSuccess;
     const ncclResult_t error = c.error;
+    reason = c.reason;
     end(c, call + ", which failed");
     *handle = nullptr;
     return error;
@@ -284,12 +288,12 @@ const char* ncclGetErrorString(ncclResult_t result) {
     }
 }
 
-// "ncclGetLastError": not cleared by the call; may be of an earlier asynchronous operation.
-const char* ncclGetLastError(ncclComm_t comm) {
+// "ncclGetLastError": not cleared by the call; may be of an earlier asynchronous operation, and is
+// of the last call that failed, with any communicator or none: NCCL does not use the argument.
+const char* ncclGetLastError(ncclComm_t) {
     const auto r = gx::cuda_testing::the_runtime();
     const std::lock_guard lock(r->mutex);
-    const Nccl& n = nccl_of(*r);
-    return n.handles.contains(comm) ? comm->last_error.c_str() : "";
+    return nccl_of(*r).last_error.c_str();
 }
 
 // ---- Making communicators --------------------------------------------------------------------
@@ -565,7 +569,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
             for (const ncclComm* const peer : c.clique->members)
                 if (n.has_died(*peer) && *error == ncclSuccess) {
                     *error = ncclRemoteError;
-                    c.last_error =
+                    n.last_error =
                         "remote process exited or there was a network error: " + peer->name;
                 }
         if (*error != ncclSuccess) return ncclSuccess;

@@ -57,8 +57,7 @@ void kill_process(int k) {
 void fail_communicator(ncclComm_t comm, ncclResult_t error) {
     locked([&](Nccl& n) {
         ncclComm& c = n.comm_of(comm, "fail_communicator");
-        c.error = error;
-        c.last_error = ncclGetErrorString(error);
+        n.fail(c, error, ncclGetErrorString(error));
     });
 }
 void fail_init(int k, ncclResult_t error) {
@@ -80,7 +79,6 @@ void refuse_work(ncclComm_t comm, ncclResult_t error) {
     locked([&](Nccl& n) {
         ncclComm& c = n.comm_of(comm, "refuse_work");
         c.refuses = error;
-        c.last_error = ncclGetErrorString(error);
     });
 }
 void hang_part(int device) {

@@ -193,7 +193,7 @@ struct ncclComm {
     gx::nccl_testing::PeersSee peers_see = gx::nccl_testing::PeersSee::nothing;
     ncclResult_t error = ncclSuccess;    ///< asynchronous
     ncclResult_t refuses = ncclSuccess;  ///< what its next call returns
-    std::string last_error{};
+    std::string reason{};                ///< of `error`
 
     // Work
     std::uint64_t issued = 0, arrived = 0;  ///< kernels that are not captured
@@ -242,6 +242,8 @@ public:
     Runtime::Fault hanging_init{};
     Runtime::Fault refusing_init{};  ///< counts; the error is `refused_with`
     ncclResult_t refused_with = ncclInvalidUsage;
+    std::string reason{};           ///< of what the call returns, where it is known
+    std::string last_error{};       ///< of all communicators
     std::set<int> hanging_parts{};  ///< devices
     std::set<std::pair<int, int>> unreachable{};
 
@@ -262,6 +264,8 @@ public:
     /// A poll of what is in progress: it stays so, or is in state `next`.
     static void get_on(ncclComm& comm, ncclComm::State next, ncclResult_t& error);
     void end(ncclComm& comm, const std::string& call);
+    /// It has this asynchronous error from now on.
+    void fail(ncclComm& comm, ncclResult_t error, const std::string& reason_of_it);
     /// Polls until what a non-blocking communicator was given is done.
     [[nodiscard]] int draw_polls() {
         return static_cast<int>(draw(static_cast<std::uint64_t>(options.polls_max) + 1));
@@ -358,9 +362,12 @@ ncclResult_t nccl_call(const std::string& name, CallRules rules, F body) {
     const cuda_testing::ClosesMemory closes(*r);
     const bool quiet = std::uncaught_exceptions() > 0 || (rules.frees && r->stopped);
     try {
-        if (cuda_testing::before_call(*r, name, rules) != cudaSuccess)
-            return ncclUnhandledCudaError;
-        const ncclResult_t result = body(nccl_of(*r));
+        Nccl& n = nccl_of(*r);
+        const bool may_run = cuda_testing::before_call(*r, name, rules) == cudaSuccess;
+        const ncclResult_t result = may_run ? body(n) : ncclUnhandledCudaError;
+        const std::string reason = std::exchange(n.reason, {});
+        if (result != ncclSuccess && result != ncclInProgress)
+            n.last_error = name + ": " + (reason.empty() ? ncclGetErrorString(result) : reason);
         r->wake();
         return result;
     } catch (const cuda_testing::Misuse&) {

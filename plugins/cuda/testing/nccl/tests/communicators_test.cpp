@@ -241,6 +241,24 @@ TEST_F(NcclCommunicators, ThatDoNotBlockQueueTheirWorkBehindAPoll) {
     EXPECT_GT(deferred, 5);
     EXPECT_EQ(stale, deferred);
 }
+/// Where an init fails there is no communicator to ask.
+TEST_F(NcclCommunicators, LeaveOneLastErrorForAll) {
+    EXPECT_STREQ(ncclGetLastError(nullptr), "");
+    ncclComm_t comms[2]{};
+    const int devices[] = {3, 3};
+    EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclInvalidUsage);
+    expect_has(ncclGetLastError(nullptr), "ncclCommInitAll: ");
+    expect_has(ncclGetLastError(nullptr), "device 3");
+    EXPECT_EQ(ncclCommInitAll(comms, 0, nullptr), ncclInvalidArgument);
+    EXPECT_EQ(std::string(ncclGetLastError(nullptr)),
+              "ncclCommInitAll: " + std::string(ncclGetErrorString(ncclInvalidArgument)));
+    ncclUniqueId id;
+    ok(ncclGetUniqueId(&id));
+    expect_has(ncclGetLastError(nullptr), "invalid argument");
+    lose_device(0);
+    EXPECT_EQ(ncclCommInitRank(comms, 1, id, 0), ncclUnhandledCudaError);
+    expect_has(ncclGetLastError(nullptr), "ncclCommInitRank: unhandled cuda error");
+}
 TEST_F(NcclCommunicators, ThatFailToBeginAreAborted) {
     fail_init(2);
     auto comms = begin_two();
@@ -432,7 +450,7 @@ TEST_F(NcclCommunicators, RefuseACall) {
         ok(sum(0));
         EXPECT_EQ(sum(1), ncclInvalidArgument);
         EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
-        EXPECT_STREQ(ncclGetLastError(a.comm(1)), ncclGetErrorString(ncclInvalidArgument));
+        expect_has(ncclGetLastError(nullptr), ncclGetErrorString(ncclInvalidArgument));
         refuse_work(a.comm(0));
         EXPECT_EQ(sum(0), ncclInvalidUsage);
         a.wait();
