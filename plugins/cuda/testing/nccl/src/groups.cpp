@@ -138,9 +138,9 @@ ncclResult_t Nccl::close_group(const std::string& call) {
 
 using namespace gx::nccl_testing;
 
-// "ncclGroupStart": groups nest; the outermost end counts.
+// "ncclGroupStart": groups nest; the outermost end counts. Of the host: a GPU may have failed.
 ncclResult_t ncclGroupStart() {
-    return nccl_call("ncclGroupStart", {}, [](Nccl& n) {
+    return nccl_call("ncclGroupStart", {.fails_with_device = false}, [](Nccl& n) {
         ++n.group().depth;
         n.open_groups[std::this_thread::get_id()] = n.group().depth;
         return ncclSuccess;
@@ -148,12 +148,17 @@ ncclResult_t ncclGroupStart() {
 }
 
 // "ncclGroupEnd": returns when the operations are enqueued, or with ncclInProgress where one of the
-// communicators is non-blocking: then streams are used behind its ncclSuccess only.
+// communicators is non-blocking: then streams are used behind its ncclSuccess only. Where the
+// current GPU has failed, the group is over, and its calls are dropped.
 ncclResult_t ncclGroupEnd() {
-    return nccl_call("ncclGroupEnd", {}, [](Nccl& n) {
+    return nccl_call("ncclGroupEnd", {.fails_with_device = false}, [](Nccl& n) {
         if (n.group().depth == 0) n.r.stop("ncclGroupEnd without ncclGroupStart in this thread.");
         if (--n.group().depth > 0) return ncclSuccess;
         n.open_groups.erase(std::this_thread::get_id());
+        Group& g = n.group();
+        const bool failed = n.r.device_error(host_thread(n.r).device) != cudaSuccess;
+        if (failed && !(g.calls.empty() && g.joins.empty()) && g.refused == ncclSuccess)
+            g.refused = ncclUnhandledCudaError;
         return n.close_group("ncclGroupEnd");
     });
 }

@@ -259,6 +259,43 @@ TEST_F(NcclCommunicators, LeaveOneLastErrorForAll) {
     EXPECT_EQ(ncclCommInitRank(comms, 1, id, 0), ncclUnhandledCudaError);
     expect_has(ncclGetLastError(nullptr), "ncclCommInitRank: unhandled cuda error");
 }
+/// Starts and ends of groups are the host's: what follows on another GPU is in no group.
+TEST_F(NcclCommunicators, GroupsEndWhereTheirGpuHasFailed) {
+    const int devices[] = {0, 1};
+    ncclComm_t comms[2]{};
+    std::vector<int*> x;
+    std::vector<cudaStream_t> streams;
+    for (int d = 0; d < 2; ++d) {
+        ok(ncclCommInitAll(&comms[d], 1, &devices[d]));
+        ok(cudaSetDevice(d));
+        x.push_back(device_memory(2));
+        ok(cudaMemset(x.back(), 0, 8));
+        ok(cudaStreamSynchronize(nullptr));
+        streams.push_back(new_stream());
+    }
+    const auto sum = [&](std::size_t d) {
+        return ncclAllReduce(x[d], x[d] + 1, 1, ncclInt, ncclSum, comms[d], streams[d]);
+    };
+    ok(ncclGroupStart());
+    ok(sum(1));
+    lose_device(1, cudaErrorIllegalAddress);
+    ok(ncclGroupStart());
+    ok(ncclGroupEnd());
+    EXPECT_EQ(ncclGroupEnd(), ncclUnhandledCudaError);
+    ok(ncclGroupStart());
+    ok(ncclGroupEnd());
+    ok(ncclCommAbort(comms[1]));
+    ok(cudaSetDevice(0));
+    ok(sum(0));
+    ok(cudaStreamSynchronize(streams[0]));
+    EXPECT_EQ(gx::nccl_testing::counters().kernels, 1);
+    ok(ncclCommDestroy(comms[0]));
+    ok(cudaFree(x[0]));
+    ok(cudaStreamDestroy(streams[0]));
+    (void)cudaFree(x[1]);
+    (void)cudaStreamDestroy(streams[1]);
+    expect_clean();
+}
 TEST_F(NcclCommunicators, ThatFailToBeginAreAborted) {
     fail_init(2);
     auto comms = begin_two();
