@@ -134,7 +134,7 @@ inline Descriptor reduction(cudnnReduceTensorOp_t op) {
 struct WindowSpec {
     cudnnResampleMode_t mode = CUDNN_RESAMPLE_MAXPOOL;
     Dims window{2, 2}, stride{2, 2}, pad{0, 0};
-    bool propagates_nan = true;
+    bool propagates_nan = true, by_integers = false;
     std::optional<cudnnPaddingMode_t> padding{};  ///< none: the usual one of the mode
 };
 inline Descriptor resample(const WindowSpec& s) {
@@ -142,13 +142,13 @@ inline Descriptor resample(const WindowSpec& s) {
     Descriptor d(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
     d.choice(CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, s.mode)
         .data_type(CUDNN_ATTR_RESAMPLE_COMP_TYPE, fp32)
-        .integer(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, 2)
-        .fractions(CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, s.window)
-        .fractions(CUDNN_ATTR_RESAMPLE_STRIDES, s.stride)
-        .fractions(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, s.pad)
-        .fractions(CUDNN_ATTR_RESAMPLE_POST_PADDINGS, s.pad)
-        .choice(CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE,
-                s.padding.value_or(usual));
+        .integer(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, 2);
+    for (const auto& [name, v] : {std::pair{CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, s.window},
+                                  std::pair{CUDNN_ATTR_RESAMPLE_STRIDES, s.stride},
+                                  std::pair{CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, s.pad},
+                                  std::pair{CUDNN_ATTR_RESAMPLE_POST_PADDINGS, s.pad}})
+        s.by_integers ? d.integers(name, v) : d.fractions(name, v);
+    d.choice(CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, s.padding.value_or(usual));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     d.choice(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION,

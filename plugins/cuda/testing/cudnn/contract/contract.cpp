@@ -157,6 +157,42 @@ TEST_F(Backend, GetsWhatWasSetOnceFinalized) {
                                        8, &count, dims),
               CUDNN_STATUS_NOT_INITIALIZED);
 }
+TEST_F(Backend, GetsScalarsByACountOfOne) {
+    Graph g;
+    const Descriptor t = some_tensor(), c = convolution({}), s = reduction(CUDNN_REDUCE_TENSOR_ADD),
+                     w = resample({}), &p = g.mode(CUDNN_POINTWISE_ADD);
+    std::int64_t to[8]{}, count = -1;
+    const auto get = [&](const Descriptor& d, Name name, cudnnBackendAttributeType_t type,
+                         std::int64_t requested = 1) {
+        return cudnnBackendGetAttribute(d.handle(), name, type, requested, &count, to);
+    };
+    const auto uid = CUDNN_ATTR_TENSOR_UNIQUE_ID, spatial = CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS,
+               sums = CUDNN_ATTR_REDUCTION_COMP_TYPE, mode = CUDNN_ATTR_RESAMPLE_MODE;
+    for (const std::int64_t requested : {0, 1, 2}) {
+        const auto expected = requested == 1 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+        EXPECT_EQ(get(t, uid, CUDNN_TYPE_INT64, requested), expected);
+        EXPECT_EQ(get(c, spatial, CUDNN_TYPE_INT64, requested), expected);
+        EXPECT_EQ(get(s, sums, CUDNN_TYPE_DATA_TYPE, requested), expected);
+        EXPECT_EQ(get(w, mode, CUDNN_TYPE_RESAMPLE_MODE, requested), expected);
+    }
+    EXPECT_EQ(get(t, uid, CUDNN_TYPE_FLOAT), CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
+    EXPECT_EQ(get(c, spatial, CUDNN_TYPE_FLOAT), CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
+    EXPECT_EQ(get(s, sums, CUDNN_TYPE_FLOAT), CUDNN_STATUS_BAD_PARAM);
+    EXPECT_EQ(get(w, mode, CUDNN_TYPE_FLOAT), CUDNN_STATUS_BAD_PARAM);
+    EXPECT_EQ(get(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE),
+              CUDNN_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(get(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64),
+              CUDNN_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(get(c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE),
+              CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE);
+    for (const auto type :
+         {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_BACKEND_RESAMPLE_DESCRIPTOR}) {
+        const Descriptor d(type);
+        const Name name = type == CUDNN_BACKEND_REDUCTION_DESCRIPTOR ? sums : mode;
+        EXPECT_EQ(cudnnBackendSetAttribute(d.handle(), name, CUDNN_TYPE_INT64, 1, to),
+                  CUDNN_STATUS_BAD_PARAM);
+    }
+}
 TEST_F(Backend, ChecksDescriptorsThatAreSet) {
     const Name x = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X;
     const Descriptor o(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR), t = some_tensor(),
@@ -308,6 +344,20 @@ TEST_F(Backend, ChecksProductsAndReductions) {
     EXPECT_EQ(reduce({2, 16, 6, 6}, {2, 16, 6, 6}), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(reduce({2, 16, 6, 6}, {1, 3, 1, 1}), CUDNN_STATUS_BAD_PARAM);
     taken_but_a_misuse([&] { return reduce({2, 16, 6, 6}, {1, 8, 1, 1}); });
+}
+TEST_F(Backend, TakesWindowsAsFractionsOrIntegers) {
+    for (const bool by_integers : {false, true}) {
+        const Descriptor d = resample({.window = {3, 5}, .by_integers = by_integers});
+        EXPECT_EQ(d.status(), CUDNN_STATUS_SUCCESS);
+        cudnnFraction_t window[2]{};
+        std::int64_t count = -1;
+        EXPECT_EQ(cudnnBackendGetAttribute(d.handle(), CUDNN_ATTR_RESAMPLE_WINDOW_DIMS,
+                                           CUDNN_TYPE_FRACTION, 2, &count, window),
+                  CUDNN_STATUS_SUCCESS);
+        EXPECT_EQ(count, 2);
+        EXPECT_EQ(window[1].numerator, 5);
+        EXPECT_EQ(window[1].denominator, 1);
+    }
 }
 TEST_F(Backend, ChecksPooling) {
     const WindowSpec window{.window = {3, 3}, .pad = {1, 1}};

@@ -25,6 +25,13 @@ struct AttributeRule {
 };
 
 [[nodiscard]] std::int64_t element_bytes(cudnnBackendAttributeType_t type);
+[[nodiscard]] inline bool is_number(cudnnBackendAttributeType_t type) {
+    return type == CUDNN_TYPE_FLOAT || type == CUDNN_TYPE_DOUBLE;
+}
+/// Whether values of the type are kept as the attribute's.
+[[nodiscard]] inline bool is_type_of(const AttributeRule& rule, cudnnBackendAttributeType_t type) {
+    return type == rule.type || (is_number(rule.type) && is_number(type));
+}
 /// nullptr where the descriptor has no such attribute.
 [[nodiscard]] const AttributeRule* rule_of(cudnnBackendDescriptorType_t descriptor,
                                            cudnnBackendAttributeName_t name);

@@ -381,8 +381,6 @@ Refusal check_bn_finalize(const Contents& c) {
 }  // namespace
 
 std::vector<std::int64_t> Contents::whole_numbers(Attribute a) const {
-    const auto at = values.find(a);
-    if (at == values.end() || at->second.type != CUDNN_TYPE_FRACTION) return integers(a);
     Dims numbers;
     for (const cudnnFraction_t& f : all<cudnnFraction_t>(a))
         numbers.push_back(f.denominator == 1 ? f.numerator : -1);

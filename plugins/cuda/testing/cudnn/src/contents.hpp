@@ -70,7 +70,7 @@ struct Contents {
         return at->second.type == CUDNN_TYPE_DOUBLE ? static_cast<float>(one<double>(a, 0))
                                                     : one<float>(a, 0);
     }
-    /// Of CUDNN_TYPE_FRACTION with denominators of 1, or of CUDNN_TYPE_INT64.
+    /// Of CUDNN_TYPE_FRACTION with denominators of 1.
     [[nodiscard]] std::vector<std::int64_t> whole_numbers(Attribute a) const;
 };
 

@@ -4,6 +4,7 @@
 #include <cctype>     // isdigit
 #include <cstdlib>    // atoi
 #include <optional>   // members
+#include <span>       // as_bytes
 
 #include "attributes.hpp"
 #include "library.hpp"
@@ -12,11 +13,36 @@ namespace gx::cuda_testing {
 
 namespace {
 
-bool is_number(cudnnBackendAttributeType_t type) {
-    return type == CUDNN_TYPE_FLOAT || type == CUDNN_TYPE_DOUBLE;
+cudnnStatus_t status_of_wrong_type(const AttributeRule& rule) {
+    switch (rule.descriptor) {
+        case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+        case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+        case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+        case CUDNN_BACKEND_RESAMPLE_DESCRIPTOR: return CUDNN_STATUS_BAD_PARAM;
+        default: return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+    }
 }
-bool is_type_of(const AttributeRule& rule, cudnnBackendAttributeType_t type) {
-    return type == rule.type || (is_number(rule.type) && is_number(type));
+/// Whether one element is got of it by a count of 1 alone.
+bool is_scalar(const AttributeRule& rule) {
+    switch (rule.descriptor) {
+        case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+        case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
+        case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+        case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+        case CUDNN_BACKEND_RESAMPLE_DESCRIPTOR: return rule.count_max == 1;
+        default: return false;
+    }
+}
+/// The windows of a resample may be set as integers; they are got as fractions.
+bool is_whole_fraction(const AttributeRule& rule, cudnnBackendAttributeType_t type) {
+    return rule.type == CUDNN_TYPE_FRACTION && type == CUDNN_TYPE_INT64;
+}
+AttributeValue as_fractions(std::int64_t count, const void* integers) {
+    std::vector<cudnnFraction_t> all;
+    for (std::int64_t i = 0; i < count; ++i)
+        all.push_back({static_cast<const std::int64_t*>(integers)[i], 1});
+    const auto bytes = std::as_bytes(std::span(all));
+    return {.type = CUDNN_TYPE_FRACTION, .count = count, .bytes = {bytes.begin(), bytes.end()}};
 }
 
 /// Whether the library crashes or keeps what it cannot use: a misuse.
@@ -35,11 +61,10 @@ void check_part(CudnnLibrary& library, const AttributeRule& rule, cudnnBackendDe
 cudnnStatus_t set(CudnnLibrary& library, Contents& to, const AttributeRule& rule,
                   cudnnBackendAttributeType_t type, std::int64_t count, const void* elements) {
     const std::string text = rule.text;
-    if (!is_type_of(rule, type))
-        return refuse(
-            is_number(rule.type) ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
-            text + ": attribute type " + std::to_string(type) + ", expected " +
-                std::to_string(rule.type) + ".");
+    if (!is_type_of(rule, type) && !is_whole_fraction(rule, type))
+        return refuse(is_number(rule.type) ? CUDNN_STATUS_BAD_PARAM : status_of_wrong_type(rule),
+                      text + ": attribute type " + std::to_string(type) + ", expected " +
+                          std::to_string(rule.type) + ".");
     if (count > rule.count_max && rule.type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return refuse(CUDNN_STATUS_NOT_SUPPORTED, text + ": more than one descriptor.");
     if (count > rule.count_max && rule.count_max == CUDNN_DIM_MAX)
@@ -49,6 +74,10 @@ cudnnStatus_t set(CudnnLibrary& library, Contents& to, const AttributeRule& rule
                                                   (elements == nullptr ? " at null" : "") +
                                                   ", expected 1 to " +
                                                   std::to_string(rule.count_max) + ".");
+    if (is_whole_fraction(rule, type)) {
+        to.values[rule.name] = as_fractions(count, elements);
+        return CUDNN_STATUS_SUCCESS;
+    }
     AttributeValue value{.type = type, .count = count};
     const auto bytes = static_cast<std::size_t>(count * element_bytes(type));
     const auto* const from = static_cast<const std::byte*>(elements);
@@ -468,11 +497,16 @@ cudnnStatus_t CUDNNWINAPI cudnnBackendGetAttribute(cudnnBackendDescriptor_t cons
             return refuse(CUDNN_STATUS_BAD_PARAM, std::string(name_of(contents.type)) +
                                                       " has no attribute " + std::to_string(name) +
                                                       " in this double.");
-        if (!is_type_of(*rule, type))
-            return refuse(CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
+        if (contents.type == CUDNN_BACKEND_POINTWISE_DESCRIPTOR ||
+            name == CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)
+            return refuse(CUDNN_STATUS_NOT_SUPPORTED,
+                          std::string(rule->text) + " can be set, and not be got.");
+        if (!is_type_of(*rule, type) || name == CUDNN_ATTR_CONVOLUTION_CONV_MODE)
+            return refuse(status_of_wrong_type(*rule),
                           std::string(rule->text) + ": a wrong attribute type.");
-        if (elements != nullptr && requested < 0)
-            return refuse(CUDNN_STATUS_BAD_PARAM, std::string(rule->text) + ": a count below 0.");
+        if (elements != nullptr && (requested < 0 || (is_scalar(*rule) && requested != 1)))
+            return refuse(CUDNN_STATUS_BAD_PARAM, std::string(rule->text) + ": a count of " +
+                                                      std::to_string(requested) + ".");
         static const AttributeValue none{};
         const auto at = contents.values.find(name);
         const AttributeValue& value = at == contents.values.end() ? none : at->second;

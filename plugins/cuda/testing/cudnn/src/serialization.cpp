@@ -80,7 +80,9 @@ private:
     /// Values are in the order of their names.
     static bool fits(cudnnBackendDescriptorType_t type, int name, const AttributeValue& value) {
         const AttributeRule* const rule = rule_of(type, static_cast<Attribute>(name));
-        if (rule == nullptr || value.count < 1 || value.count > rule->count_max) return false;
+        if (rule == nullptr || value.count < 1 || value.count > rule->count_max ||
+            !is_type_of(*rule, value.type))
+            return false;
         for (const auto& part : value.parts)
             if (part->type != rule->part) return false;
         return rule->type == CUDNN_TYPE_BACKEND_DESCRIPTOR
