@@ -274,6 +274,15 @@ TEST_F(Runtime, AllocatesPinnedMemoryWithFlags) {
 TEST_F(Runtime, LeavesACopyInAWrongDirectionUndefined) {
     expect_undefined([&] { return cudaMemcpyAsync(x_, in_, bytes, cudaMemcpyDeviceToHost, s_); });
 }
+TEST_F(Runtime, RefusesCopiesOfNullPointersAndInNoDirection) {
+    EXPECT_EQ(cudaMemcpy(nullptr, in_, bytes, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemcpyAsync(x_, nullptr, bytes, cudaMemcpyHostToDevice, s_),
+              cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemsetAsync(nullptr, 0, bytes, s_), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemcpy(x_, in_, bytes, static_cast<cudaMemcpyKind>(5)),
+              cudaErrorInvalidMemcpyDirection);
+    cudaGetLastError();
+}
 TEST_F(Runtime, CopiesNothingFromAnywhere) {
     OK(cudaMemcpyAsync(x_, in_, 0, cudaMemcpyDefault, s_));
 }

@@ -40,6 +40,12 @@ cudaMemcpyKind direction(Runtime& r, const std::string& name, const void* to, co
     return is;
 }
 
+/// What the manual refuses of the arguments alone.
+cudaError_t flaw_of(const void* to, const void* from, cudaMemcpyKind kind) {
+    if (to == nullptr || from == nullptr) return cudaErrorInvalidValue;
+    return kind > cudaMemcpyDefault ? cudaErrorInvalidMemcpyDirection : cudaSuccess;
+}
+
 struct Span {
     const void* begin;
     std::size_t bytes;
@@ -96,6 +102,7 @@ cudaError_t copy_between(Runtime& r, const std::string& name, CUstream_st& s, On
     for (const int device : {s.device, to.device, from.device})
         if (const cudaError_t error = r.device_error(device); error != cudaSuccess) return error;
     if (bytes == 0) return cudaSuccess;
+    if (to.begin == nullptr || from.begin == nullptr) return cudaErrorInvalidValue;
     const std::string who = name + " (" + s.name + ")";
     auto uses = uses_of(
         r, who, {{from.begin, bytes, false, from.device}, {to.begin, bytes, true, to.device}},
@@ -134,6 +141,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
         CUstream_st& s = r.stream_of(stream, "cudaMemcpyAsync");
         if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
         if (bytes == 0) return cudaSuccess;
+        if (const cudaError_t flaw = flaw_of(to, from, kind); flaw != cudaSuccess) return flaw;
         const std::string who = "cudaMemcpyAsync (" + s.name + ")";
         auto uses =
             uses_of(r, who, {{from, bytes, false, s.device}, {to, bytes, true, s.device}}, false);
@@ -185,6 +193,7 @@ cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_d
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return call("cudaMemcpy", {.unsafe_in_capture = true}, [&](Runtime& r) {
         if (bytes == 0) return cudaSuccess;
+        if (const cudaError_t flaw = flaw_of(to, from, kind); flaw != cudaSuccess) return flaw;
         CUstream_st& s = r.stream_of(nullptr, "cudaMemcpy");
         auto uses =
             uses_of(r, "cudaMemcpy", {{from, bytes, false, -1}, {to, bytes, true, -1}}, true);
@@ -217,7 +226,9 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
     return call("cudaMemsetAsync", {}, [&](Runtime& r) {
         CUstream_st& s = r.stream_of(stream, "cudaMemsetAsync");
         if (const cudaError_t error = r.device_error(s.device); error != cudaSuccess) return error;
-        if (bytes > 0) set(r, "cudaMemsetAsync (" + s.name + ")", s, to, value, bytes);
+        if (bytes == 0) return cudaSuccess;
+        if (to == nullptr) return cudaErrorInvalidValue;
+        set(r, "cudaMemsetAsync (" + s.name + ")", s, to, value, bytes);
         return cudaSuccess;
     });
 }
@@ -228,6 +239,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
     return call("cudaMemset", {.unsafe_in_capture = true}, [&](Runtime& r) {
         if (bytes == 0) return cudaSuccess;
+        if (to == nullptr) return cudaErrorInvalidValue;
         CUstream_st& s = r.stream_of(nullptr, "cudaMemset");
         set(r, "cudaMemset", s, to, value, bytes);
         if (on_device(r, to)) return cudaSuccess;

@@ -8,20 +8,27 @@ using namespace gx::cuda_testing;
 namespace {
 
 /// The last record outside of captures, or a misuse.
-const Recorded& record_of(Runtime& r, const CUevent_st& e, const std::string& name) {
+const Recorded& record_of(Runtime& r, const CUevent_st& e, const std::string& name,
+                          const std::string& otherwise =
+                              "the runtime returns at once and waits "
+                              "for nothing") {
     if (e.capture)
         r.stop(name + " of " + e.name +
                ", whose last record was captured: cudaErrorCapturedEvent. Record it in a stream "
                "that is not captured, or let streams of the capture wait for it.");
     if (!e.last)
-        r.stop(name + " of " + e.name +
-               ", which was never recorded: the runtime returns at once and waits for nothing. "
-               "Record it first.");
+        r.stop(name + " of " + e.name + ", which was never recorded: " + otherwise +
+               ". Record it first.");
     return *e.last;
 }
 
 cudaError_t create(Runtime& r, cudaEvent_t* event, unsigned int flags) {
     if (event == nullptr) return cudaErrorInvalidValue;
+    constexpr unsigned int between = cudaEventInterprocess | cudaEventDisableTiming;
+    if ((flags & ~static_cast<unsigned int>(cudaEventBlockingSync)) == between)
+        r.stop(
+            "cudaEventCreateWithFlags with cudaEventInterprocess: this double has no events "
+            "between processes.");
     constexpr unsigned int known = cudaEventBlockingSync | cudaEventDisableTiming;
     if ((flags & ~known) != 0) return cudaErrorInvalidValue;
     CUevent_st& e = r.events.emplace_back();
@@ -181,7 +188,8 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) 
                 r.stop(name + " of " + e->name +
                        ", which was created with cudaEventDisableTiming: "
                        "cudaErrorInvalidResourceHandle.");
-        const Recorded &from = record_of(r, a, name), &to = record_of(r, b, name);
+        const std::string error = "cudaErrorInvalidResourceHandle";
+        const Recorded &from = record_of(r, a, name, error), &to = record_of(r, b, name, error);
         if (a.device != b.device)
             r.stop(name + " of " + a.name + " and " + b.name +
                    ": cudaErrorInvalidResourceHandle. Compare events of one device.");

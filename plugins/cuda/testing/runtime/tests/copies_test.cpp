@@ -22,6 +22,22 @@ protected:
 
 // ---- cudaMemcpy --------------------------------------------------------------------------------
 
+TEST_F(Copies, OfNullPointersAndInNoDirection) {
+    int *const x = device_memory(4), *const p = pinned_memory(4), *const none = nullptr;
+    const cudaStream_t s = new_stream();
+    constexpr auto in = cudaMemcpyHostToDevice, out = cudaMemcpyDeviceToHost;
+    EXPECT_EQ(cudaMemcpy(none, p, 16, in), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemcpy(none, x, 16, out), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemcpyAsync(x, none, 16, in, s), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemcpyPeer(x, 0, none, 1, 16), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemset(none, 0, 16), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaMemsetAsync(none, 0, 16, s), cudaErrorInvalidValue);
+    ok(cudaMemcpyAsync(none, none, 0, in, s));
+    constexpr auto no_direction = static_cast<cudaMemcpyKind>(5);
+    EXPECT_EQ(cudaMemcpy(x, p, 16, no_direction), cudaErrorInvalidMemcpyDirection);
+    EXPECT_EQ(cudaMemcpyAsync(x, p, 16, no_direction, s), cudaErrorInvalidMemcpyDirection);
+    EXPECT_EQ(counters().copies + counters().sets, 0);
+}
 TEST_F(Copies, FromPageableMemoryAreStaged) {
     in_every_order([] {
         int* const x = device_memory(4);

@@ -499,6 +499,13 @@ TEST_F(Streams, AKernelsAccessBeyondItsMemoryAndOfNoBytes) {
 TEST_F(Streams, UnknownFlagsOfAnEvent) {
     cudaEvent_t e{};
     EXPECT_EQ(cudaEventCreateWithFlags(&e, 64), cudaErrorInvalidValue);
+    EXPECT_EQ(cudaEventCreateWithFlags(&e, cudaEventInterprocess), cudaErrorInvalidValue)
+        << "with a time";
+    EXPECT_EQ(sentence_of([&] {
+                  cudaEventCreateWithFlags(&e, cudaEventInterprocess | cudaEventDisableTiming);
+              }),
+              "cudaEventCreateWithFlags with cudaEventInterprocess: this double has no events "
+              "between processes.");
 }
 TEST_F(Streams, UnknownFlagsOfAWait) {
     const cudaStream_t s = new_stream(), t = new_stream();
@@ -561,10 +568,12 @@ TEST_F(Streams, AnEventThatWasNeverRecorded) {
     try_one("cudaStreamWaitEvent", [](cudaEvent_t e) { cudaStreamWaitEvent(nullptr, e, 0); });
     try_one("cudaEventSynchronize", [](cudaEvent_t e) { cudaEventSynchronize(e); });
     try_one("cudaEventQuery", [](cudaEvent_t e) { cudaEventQuery(e); });
-    try_one("cudaEventElapsedTime", [](cudaEvent_t e) {
-        float ms = 0;
-        cudaEventElapsedTime(&ms, e, e);
-    });
+    start({});
+    const cudaEvent_t e = new_event(cudaEventDefault);
+    float ms = 0;
+    EXPECT_EQ(sentence_of([&] { cudaEventElapsedTime(&ms, e, e); }),
+              "cudaEventElapsedTime of event 1 of device 0, which was never recorded: "
+              "cudaErrorInvalidResourceHandle. Record it first.");
 }
 TEST_F(Streams, TimesOfEventsWithoutTiming) {
     const cudaEvent_t e = new_event();
