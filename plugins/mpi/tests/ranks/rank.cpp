@@ -156,7 +156,7 @@ std::string reductions(mpi::World<>& world, const std::string& part = "") {
 /// gathered beside them, also by the processes that have no rank in a world.
 class Worlds {
 public:
-    explicit Worlds(MPI_Comm all) : messages_(all, std::chrono::minutes(1)) {
+    explicit Worlds(MPI_Comm all) : messages_(all, std::chrono::minutes(2)) {
         MPI_Comm_rank(all, &rank_), MPI_Comm_size(all, &ranks_);
     }
     [[nodiscard]] gx::testing::AnyWorld any() {
@@ -193,7 +193,9 @@ private:
         mpi::expect(MPI_Comm_create_group(messages_.get(), part, n, &first),
                     "MPI_Comm_create_group");
         MPI_Group_free(&all), MPI_Group_free(&part);
-        auto world = std::make_unique<mpi::World<>>(first, mpi::JobOptions{.announce = false});
+        // Ranks that wait for each other and for one that has returned meet the deadline.
+        auto world = std::make_unique<mpi::World<>>(
+            first, mpi::JobOptions{.deadline = std::chrono::seconds(10), .announce = false});
         MPI_Comm_free(&first);
         return world;
     }
@@ -203,12 +205,12 @@ private:
         const int size = static_cast<int>(mine.size());
         MPI_Request request = MPI_REQUEST_NULL;
         MPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, messages_.get(), &request);
-        mpi::complete(request, "MPI_Iallgather", std::chrono::minutes(1));
+        mpi::complete(request, "MPI_Iallgather", std::chrono::minutes(2));
         std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), 0);
         gx::testing::ByteVector all(static_cast<std::size_t>(begins.back() + sizes.back()));
         MPI_Iallgatherv(mine.data(), size, MPI_BYTE, all.data(), sizes.data(), begins.data(),
                         MPI_BYTE, messages_.get(), &request);
-        mpi::complete(request, "MPI_Iallgatherv", std::chrono::minutes(1));
+        mpi::complete(request, "MPI_Iallgatherv", std::chrono::minutes(2));
         std::vector<gx::testing::ByteVector> ranks(static_cast<std::size_t>(placement.ranks()));
         for (std::size_t r = 0; r < ranks.size(); ++r)
             ranks[r].assign(all.begin() + begins[r], all.begin() + begins[r] + sizes[r]);
