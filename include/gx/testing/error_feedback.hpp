@@ -25,11 +25,22 @@ namespace gx::testing {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffe00000u);
 }
 
+/// Leaves of x, a gradient times `loss_scale`, what error feedback sends, and returns the residual
+/// behind it:
+///
+///     v = x / loss scale + residual, sent = coarse(v), residual = v - sent (exact)
+///
+/// A value that is not finite is sent.
+[[nodiscard]] inline float cut(float& x, float residual, float loss_scale) {
+    const float v = x / loss_scale + residual;
+    const float sent = std::isfinite(v) ? coarse(v) : v;
+    x = sent * loss_scale;
+    return v - sent;
+}
+
 /// Error feedback around R: sends a coarse part of gradient + residual, keeps the rest.
 ///
-///     v = gradient / loss scale + residual, sent = coarse(v), residual = v - sent (exact)
-///
-/// The residual is per rank and is all of state(). A value that is not finite is sent.
+/// The residual is per rank and is all of state().
 /// Source: Seide et al. 2014, 1-bit SGD; Karimireddy et al. 2019, arXiv:1901.09847.
 template <Reducer R>
 class ErrorFeedback : public Mutant<R> {
@@ -51,12 +62,8 @@ protected:
     /// Leaves in the bucket what is sent of it.
     void cut(const Bucket& bucket) {
         const auto [before, after] = residual_.of(bucket);
-        for (std::size_t i = 0; i < bucket.size(); ++i) {
-            const float v = bucket[i] / bucket.loss_scale + before[i];
-            const float sent = std::isfinite(v) ? coarse(v) : v;
-            after[i] = v - sent;
-            bucket[i] = sent * bucket.loss_scale;
-        }
+        for (std::size_t i = 0; i < bucket.size(); ++i)
+            after[i] = testing::cut(bucket[i], before[i], bucket.loss_scale);
     }
 
     ErrorFeedbackState residual_{};
@@ -186,10 +193,7 @@ public:
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
         for (std::size_t i = 0; i < bucket.size(); ++i) {
             const std::size_t at = (static_cast<std::size_t>(bucket.offset) + i) % kept_.size();
-            const float v = bucket[i] / bucket.loss_scale + kept_[at];
-            const float sent = std::isfinite(v) ? coarse(v) : v;
-            next_[at] = v - sent;
-            bucket[i] = sent * bucket.loss_scale;
+            next_[at] = cut(bucket[i], kept_[at], bucket.loss_scale);
         }
         return this->inner_.all_reduce(link, bucket);
     }
@@ -220,10 +224,7 @@ public:
         if (bucket.index == 0) before_[bucket.gradient % before_.size()] = kept_;
         for (std::size_t i = 0; i < bucket.size(); ++i) {
             float& kept = kept_[static_cast<std::size_t>(bucket.offset) + i];
-            const float v = bucket[i] / bucket.loss_scale + kept;
-            const float sent = std::isfinite(v) ? coarse(v) : v;
-            kept = v - sent;
-            bucket[i] = sent * bucket.loss_scale;
+            kept = cut(bucket[i], kept, bucket.loss_scale);
         }
         return this->inner_.all_reduce(link, bucket);
     }
