@@ -173,7 +173,7 @@ TEST(Socket, ARootThatDoesNotListenIsNamed) {
     EXPECT_NE(text.find("'" + address + "' can't be reached"), text.npos) << text;
 }
 
-/// Answers the first queries by a failure, and those behind them by 127.0.0.1 or ::1.
+/// A DNS server: SERVFAIL for the first query of each type, then A 127.0.0.1 and AAAA ::1.
 void serve_names(int socket, std::atomic<int>& queries) {
     for (char packet[512];;) {
         sockaddr_in from{};

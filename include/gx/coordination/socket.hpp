@@ -42,11 +42,13 @@ private:
     int number_ = -1;
 };
 
-/// The process, or the system, has no descriptor left; its sentence says what to do.
+/// No file descriptor is left in the process (EMFILE) or the system (ENFILE); the error text
+/// contains the remedy.
 struct NoDescriptorLeft : Error {
     using Error::Error;
 };
-/// ". " and `advice`, on a connection that failed with `e`; nothing where `e` says what to do.
+/// What to append to the error text of a connection that failed with `e`: ". " and `advice`, or
+/// nothing where that text contains a remedy.
 [[nodiscard]] GX_DECL std::string advice_on(const Error& e, std::string_view advice);
 
 /// Two connected stream sockets that are closed by exec.
@@ -104,9 +106,10 @@ private:
     std::string address_{}, file_{};
 };
 
-/// Connects to an address of Listener's form. Retries until `limit` has passed while there is no
-/// listener or no route to it, or no name server answers. Of a name's addresses those of IPv4 come
-/// first, which hosts without IPv6 have too. Resolving it may take longer. Errors: gx::Error.
+/// Connects to an address of Listener's form. Retries until `limit` has passed while the connection
+/// is refused, there is no route, or DNS fails temporarily (EAI_AGAIN). IPv4 addresses of a name
+/// are tried before its IPv6 addresses, which some hosts of a run may not reach. A DNS lookup may
+/// exceed the limit. Errors: gx::Error.
 [[nodiscard]] GX_DECL Descriptor connect_to(std::string_view address, Duration limit);
 
 /// The host of a Listener at all interfaces: "[::]", of IPv4 too, where the system has IPv6, else
@@ -121,7 +124,7 @@ private:
 /// brackets; "" of any other socket.
 [[nodiscard]] GX_DECL std::string host_of(const Descriptor& connection);
 
-/// Whether this errno says that no descriptor, or no memory, is left for a connection.
+/// Whether this errno means that file descriptors or memory are exhausted.
 [[nodiscard]] GX_DECL bool no_descriptor_is_left(int error);
 
 /// The name of this machine.

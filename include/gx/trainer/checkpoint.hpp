@@ -119,7 +119,7 @@ struct Checkpoint {
 GX_COLD [[nodiscard]] GX_DECL std::string checkpoint_name(int epochs_done);
 /// Name of a checkpoint within an epoch, after `steps_done` steps of the run.
 GX_COLD [[nodiscard]] GX_DECL std::string step_checkpoint_name(std::int64_t steps_done);
-/// What a checkpoint's name says.
+/// Kind and number in the file name of a checkpoint.
 struct CheckpointNumber {
     bool of_epoch = false;    ///< else of steps
     std::int64_t number = 0;  ///< of epochs or steps done, from 1 on

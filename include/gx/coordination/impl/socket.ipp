@@ -79,7 +79,7 @@ inline sockaddr_un unix_address(const std::string& path) {
     return a;
 }
 
-/// A host whose name server does not answer yet.
+/// A temporary failure of DNS (EAI_AGAIN).
 struct NotKnownYet : Error {
     using Error::Error;
 };

@@ -49,7 +49,7 @@ GX_COLD GX_DECL std::size_t columns_of(std::FILE* out) {
     return known ? size.ws_col - 1U : 79U;
 }
 
-/// Of UTF-8: bytes that begin one.
+/// Code points of UTF-8.
 GX_COLD GX_DECL std::size_t characters(std::string_view text) {
     return std::size_t(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
