@@ -222,7 +222,12 @@ TEST(Safetensors, SayWhatIsWrong) {
     EXPECT_TRUE(holds(told(file_of(R"({"t":3})", "")), "tensor 't' lacks dtype, shape"));
     EXPECT_TRUE(holds(told(file_of(R"({"t":{"dtype":"F32"}})", "")), "tensor 't' lacks"));
     EXPECT_TRUE(holds(told(file_of(entry("[9],\"shape\":[1]", "[0,4]"), four)),
-                      "tensor 't' lacks dtype, shape or data_offsets, or has one twice"));
+                      "tensor 't' lacks dtype, shape or data_offsets, or has one twice or of "
+                      "another kind"));
+    EXPECT_TRUE(holds(told(file_of(entry("[2,3]", "[-4,4]"), four)),
+                      "field 'data_offsets' of tensor 't' is [-4, 4] and does not fit its shape or "
+                      "the file: expected 24 bytes for the shape [2, 3] of F32, within the file's "
+                      "4"));
     for (const char* metadata : {R"("a")", R"(["a"])", "3", R"({"a":1})", R"({"a":{"b":"c"}})"})
         EXPECT_TRUE(holds(told(file_of(R"({"__metadata__":)" + std::string(metadata) + "}", "")),
                           "/f': field '__metadata__' is not an object of texts"));

@@ -270,8 +270,8 @@ private:
                     throw JsonError("once");
             const auto& offsets = entry.at("data_offsets").array();
             if (offsets.size() != 2) throw JsonError("begin and end");
-            Described t{
-                name, {}, offsets[0].integer<std::uint64_t>(), offsets[1].integer<std::uint64_t>()};
+            const auto begin = offsets[0].integer(), end = offsets[1].integer();
+            Described t{name, {}, std::uint64_t(begin), std::uint64_t(end)};
             for (const JsonValue& n : entry.at("shape").array()) t.shape.push_back(n.integer());
             t.element = entry.at("dtype").string();
             const std::uint64_t bytes = bytes_of(t.element);
@@ -279,16 +279,24 @@ private:
                 throw wrong("field 'dtype' of tensor '" + name + "' is '" + t.element +
                                 "', which gx does not read",
                             "Save it as F32, F16 or BF16, or without that tensor.");
-            const std::uint64_t most = data_bytes_ / bytes;
+            const std::uint64_t most = UINT64_MAX / bytes - 1;
             const std::uint64_t count = element_count(t.shape, most);
-            if (t.begin > t.end || t.end > data_bytes_ || count > most ||
-                t.end - t.begin != count * bytes)
-                throw wrong("field 'data_offsets' of tensor '" + name +
-                            "' does not fit its shape or the file");
+            if (count > most)
+                throw wrong(
+                    fmt::format("field 'shape' of tensor '{}' is [{}] and does not fit the "
+                                "file: expected sizes of 0 or more, within its {} bytes",
+                                name, fmt::join(t.shape, ", "), data_bytes_));
+            if (t.begin > t.end || t.end > data_bytes_ || t.end - t.begin != count * bytes)
+                throw wrong(fmt::format(
+                    "field 'data_offsets' of tensor '{}' is [{}, {}] and does not fit its shape or "
+                    "the file: expected {} bytes for the shape [{}] of {}, within the file's {}",
+                    name, begin, end, count * bytes, fmt::join(t.shape, ", "), t.element,
+                    data_bytes_));
             return t;
         } catch (const JsonError&) {
             throw wrong("tensor '" + name +
-                        "' lacks dtype, shape or data_offsets, or has one twice");
+                        "' lacks dtype, shape or data_offsets, or has one twice or of another kind "
+                        "than the format's");
         }
     }
     /// The tensors fill the data, each from the end of the one before.
