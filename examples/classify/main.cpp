@@ -200,6 +200,15 @@ private:
     std::vector<std::uint8_t> colours_;
 };
 
+/// Whether the number of classes is what differs between --classes and the file of weights.
+bool is_of_class_count(std::string_view sentence, const gx::AnyModel& model,
+                       const gx::InputFormat& asked) {
+    const gx::Graph graph = model.graph({});
+    const gx::Label& bias = graph.parameters.back().name;  // one a class
+    return asked.class_names.size() < 2 || sentence.find(" names of ") != sentence.npos ||
+           sentence.find(fmt::format("'{}' has the shape", bias.view())) != sentence.npos;
+}
+
 int classify(const Arguments& a) {
     const gx::AnyModel& model = model_of(a);
     const Paths files = images_of(a.files);
@@ -208,7 +217,7 @@ int classify(const Arguments& a) {
         try {
             return Predictor(model, a.weights, {.batch = a.batch, .format = asked});
         } catch (const gx::Error& e) {
-            if (asked.class_names.empty()) throw;
+            if (a.classes.empty() || !is_of_class_count(e.what(), model, asked)) throw;
             throw gx::Error(
                 fmt::format("--classes '{}' names {} classes: are they this network's? {}",
                             a.classes.string(), asked.class_names.size(), e.what()));

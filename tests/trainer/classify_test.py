@@ -35,6 +35,12 @@ assert "images of 3 x 32 x 32 do not fit AlexNet" in refused(
 assert "do not fit ResNet20" in refused({"model": "ResNet20", "images": images(2**31 - 1)})
 assert "1 classes" in refused({}, "--model", "ResNet18", "--imagenet", "--classes", "one")
 assert "'conv1.weight' is missing" in refused({}, "--model", "ResNet18", "--imagenet")
+# --classes is named where the number of classes is what does not fit.
+few = "--classes 'one' names 1 classes: are they this network's?"
+assert few in refused({}, "--model", "ResNet18", "--imagenet", "--classes", "one")
+assert few in refused({"model": "LeNet", "images": images(28)}, "--classes", "one")
+for names, count in (few, 1), ("--classes 'two' names 2 classes", 2):
+    assert names not in refused({}, "--model", "ResNet18", "--imagenet", "--classes", "two")
 
 
 
