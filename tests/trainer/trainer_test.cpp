@@ -435,6 +435,14 @@ TEST(Trainer, SaysWhichImagesDoNotFit) {
                       "the test set, 'synthetic': 256 images of 1 x 5 x 5 in 3 classes, has other "
                       "images or classes than the training set, 'synthetic': 40 images"));
     data = images();
+    data.train.class_names = {"ant", "bee", "cow"};
+    EXPECT_EQ(error_of([&] { (void)Plain().train(world, data); }), "no error");
+    data.test.class_names = {"ant", "cow", "dog"};  // folders of which one was empty
+    EXPECT_TRUE(holds(error_of([&] { (void)Plain().train(world, data); }),
+                      "class 1 is 'bee' in the training set and 'cow' in the test set: give both "
+                      "the same classes"));
+    EXPECT_EQ(error_of([&] { (void)Plain({.evaluate = false}).train(world, data); }), "no error");
+    data = images();
     data.train.classes = data.test.classes = 1;
     EXPECT_TRUE(holds(error_of([&] { (void)Plain().train(world, data); }),
                       "the training set has 1 classes: a classifier needs at least 2"));

@@ -101,6 +101,13 @@ GX_DECL Plan check_run(Problems& problems, const RunOptions& o, const Sources& d
         fmt::format("the test set, {}, has other images or classes than the training set, {}: take "
                     "both from one data set",
                     describe(test), describe(train)));
+    const auto names = std::ranges::mismatch(train.class_names, test.class_names);
+    if (o.evaluate && test.count > 0 && test.classes == train.classes &&
+        names.in1 != train.class_names.end() && names.in2 != test.class_names.end())
+        problems.add(fmt::format(
+            "class {} is '{}' in the training set and '{}' in the test set: give both the same "
+            "classes, in one order, or leave out the names of one where they mean the same",
+            names.in1 - train.class_names.begin(), *names.in1, *names.in2));
     const auto check_whole = [&](const char* role, const SourceRef& set, const std::string& name) {
         const std::string sentence = set.flaw();
         problems.check(sentence.empty(), fmt::format("{} set '{}': {}", role, name, sentence));
