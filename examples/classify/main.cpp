@@ -10,7 +10,6 @@
 #include <csignal>       // SIGPIPE
 #include <cstdio>        // fputs
 #include <filesystem>    // folders
-#include <sstream>       // lines
 #include <system_error>  // error_code
 #include <vector>        // files
 
@@ -21,6 +20,7 @@
 #include <gx/io/json_text.hpp>                // JsonWriter
 #include <gx/io/nearest.hpp>                  // nearest_name
 #include <gx/io/read_file.hpp>                // read_file
+#include <gx/loader/class_names.hpp>          // class_names_in
 #include <gx/model/alexnet.hpp>               // AlexNet
 #include <gx/model/cifar_resnet.hpp>          // ResNet20
 #include <gx/model/inception.hpp>             // InceptionV3
@@ -92,18 +92,9 @@ std::string contents(const fs::path& file, std::size_t bytes_most) {
     return gx::read_file(file, bytes_most);
 }
 
-std::vector<std::string> lines_of(const fs::path& file) {
-    if (file.empty()) return {};
-    std::istringstream in(contents(file, 1 << 24));
-    std::vector<std::string> all;
-    for (std::string line; std::getline(in, line);) {
-        if (line.ends_with('\r')) line.pop_back();
-        if (!line.empty()) all.push_back(line);
-    }
-    return all;
-}
 gx::InputFormat format_of(const Arguments& a, const gx::AnyModel& model) {
-    gx::InputFormat f{.class_names = lines_of(a.classes)};
+    gx::InputFormat f{};
+    if (!a.classes.empty()) f.class_names = gx::class_names_in(contents(a.classes, 1 << 24));
     if (!a.imagenet) return f;
     const gx::ImageShape shape = model.graph({}).input;
     f.shape = {shape.channels, shape.height, shape.width};

@@ -120,9 +120,10 @@ void write_shard(const fs::path& file, Writer writer, const gx::EncodedFiles& so
         gx::EncodedSample sample;
         reader.read({&index, 1}, {&sample, 1});
         if (sample.bytes.empty()) continue;
-        std::string name = source.entry(index).name;
-        if (!names.empty()) name = names[std::size_t(sample.label)] + "/" + name;
-        writer->add(sample.bytes, sample.label + first_label, name);
+        const gx::EncodedEntry entry = source.entry(index);
+        const bool is_file = entry.bytes == 0;  // named from its class's folder on
+        writer->add(sample.bytes, sample.label + first_label,
+                    is_file ? names[std::size_t(sample.label)] + "/" + entry.name : entry.name);
         empty = false;
     }
     if (empty)  // no reader takes such a file
@@ -160,11 +161,14 @@ int pack(const Arguments& a) {
             write_shard(files.back(), std::make_unique<gx::TfRecordWriter>(files.back()), source,
                         *reader, share, a.first_label);
     }
+    const fs::path list = a.output.string() + ".classes.txt";
     if (!info.class_names.empty()) {
         std::string classes;
         for (const std::string& name : info.class_names) classes += name + "\n";
-        files.push_back(a.output.string() + ".classes.txt");
-        gx::write_file(files.back(), classes);
+        files.push_back(list);
+        gx::write_file(list, classes);
+    } else {
+        fs::remove(list);  // names of earlier shards
     }
     const std::int64_t skipped = print_skipped(source, *reader, a);
     const std::int64_t packed = info.count - reader->skipped().count;

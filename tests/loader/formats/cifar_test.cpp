@@ -63,6 +63,31 @@ TEST(Cifar, ReadsCoarseAndFineLabelsOfCifar100) {
     EXPECT_EQ(read_one(*coarse.train.open(), 1).pixels[0], 5);
     EXPECT_EQ(read_one(*fine.test.open(), 0).label, 1);
 }
+TEST(Cifar, ReadsTheClassNamesBesideItsFiles) {
+    const Folder folder;
+    for (int i = 1; i <= 5; ++i)
+        write_text(folder.path / ("data_batch_" + std::to_string(i) + ".bin"),
+                   record("\x01", 1, 2, 3));
+    write_text(folder / "test_batch.bin", record("\x02", 7, 8, 9));
+    EXPECT_TRUE(cifar10(folder.path).train.info().class_names.empty());
+    write_text(folder / "batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+    const auto [train, test] = cifar10(folder.path);
+    EXPECT_EQ(train.info().class_names.at(9), "j");
+    EXPECT_EQ(test.info().class_names, train.info().class_names);
+    write_text(folder / "batches.meta.txt", "a\nb\n");
+    EXPECT_TRUE(holds(error_of([&] { (void)cifar10(folder.path); }),
+                      "batches.meta.txt' names 2 classes: expected 10"));
+    write_text(folder / "train.bin", record({19, 99}, 1, 2, 3));
+    write_text(folder / "test.bin", record({0, 1}, 1, 2, 3));
+    std::string coarse, fine;
+    for (int c = 0; c < 20; ++c) coarse += "coarse" + std::to_string(c) + "\n";
+    for (int c = 0; c < 100; ++c) fine += "fine" + std::to_string(c) + "\n";
+    write_text(folder / "coarse_label_names.txt", coarse);
+    write_text(folder / "fine_label_names.txt", fine);
+    EXPECT_EQ(cifar100(folder.path).test.info().class_names.at(99), "fine99");
+    EXPECT_EQ(cifar100(folder.path, CifarLabels::coarse20).train.info().class_names.at(19),
+              "coarse19");
+}
 
 // ---- A property -----------------------------------------------------------------------------
 TEST(Cifar, IsTheDataSetInMemoryToTheBit) {

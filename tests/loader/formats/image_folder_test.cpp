@@ -67,6 +67,17 @@ TEST(ImageFolder, TakesTheEndingsThatItIsGiven) {
     EXPECT_EQ(source.info().name, "set");
     EXPECT_THAT(names_of(source), ElementsAre("a/2.webp"));
 }
+TEST(ImageFolder, TakesTheClassNamesThatItIsGiven) {
+    const Folder folder;
+    put(folder / "n01440764/1.jpg", "1");
+    put(folder / "n01443537/1.jpg", "2");
+    const ImageFolder source(folder.path, {{.class_names = {"tench", "goldfish"}}, {".jpg"}});
+    EXPECT_THAT(source.info().class_names, ElementsAre("tench", "goldfish"));
+    EXPECT_EQ(source.info().classes, 2);
+    EXPECT_TRUE(
+        holds(error_of([&] { ImageFolder(folder.path, {{.class_names = {"tench"}}, {".jpg"}}); }),
+              "has 2 folders: expected one for each of 1 class names"));
+}
 TEST(ImageFolder, FollowsSymbolicLinks) {
     const Folder folder;
     put(folder / "store/1.jpg", "one");

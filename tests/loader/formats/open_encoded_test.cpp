@@ -36,6 +36,24 @@ TEST(OpenEncoded, TakesTheFormatAndTheOptionsThatItIsGiven) {
     EXPECT_THAT(samples_of(source), ElementsAreArray(stored_samples()));
     EXPECT_EQ(source.info().name, "mine");
 }
+TEST(OpenEncoded, NamesClassesInAnyFormat) {
+    const Folder folder;
+    std::string lines;
+    std::vector<std::string> names;
+    for (int c = 0; c < 1001; ++c) lines += names.emplace_back("class " + std::to_string(c)) + "\n";
+    for (const char* stem : {"a", "t", "w", "train", "train-of-9"})
+        write_text(folder.path / (std::string(stem) + ".classes.txt"), lines);
+    write_text(folder / "a.rec", bytes_of(shards::recordio));
+    write_text(folder / "w-3-of-12.tar", bytes_of(shards::web_dataset));
+    for (const char* name : {"train-00000-of-00001", "t.tfrecord-00000-of-00001", "train-of-9"})
+        write_text(folder / name, bytes_of(shards::tfrecord));
+    for (const char* name : {"a.rec", "w-3-of-12.tar", "train-00000-of-00001",
+                             "t.tfrecord-00000-of-00001", "train-of-9"}) {
+        const std::vector<fs::path> paths{folder / name};
+        EXPECT_EQ(open_encoded(paths).info().class_names, names) << name;
+        EXPECT_EQ(open_encoded(paths).info().classes, 1001) << name;
+    }
+}
 TEST(OpenEncoded, NamesWhatItDoesNotKnow) {
     const Folder folder;
     for (const auto format : {EncodedFormat::folder, EncodedFormat::recordio,

@@ -52,6 +52,39 @@ TEST(RecordIo, TakesLabelsAndNamesFromLists) {
                 ElementsAre(StoredSample{"first", 4}, StoredSample{"second", 5}));
     EXPECT_EQ(source.entry(1).name, "dog/a b.jpg");
 }
+TEST(RecordIo, NamesClassesByTheFileBesideItsShards) {
+    const Folder folder;  // record() has label 2
+    const std::vector<fs::path> shards{folder / "a-00000-of-00002.rec",
+                                       folder / "a-00001-of-00002.rec"};
+    for (const fs::path& shard : shards) write_text(shard, record("image"));
+    const auto names_of = [&](const RecordIoOptions& o) {
+        return RecordIo(shards, o).info().class_names;
+    };
+    write_text(folder / "a-00000-of-00002.classes.txt", "of another set");
+    EXPECT_TRUE(names_of({}).empty());
+    write_text(folder / "a.classes.txt", "cat\ndog\nemu\nfox\n");
+    EXPECT_EQ(RecordIo(shards).info(), (EncodedInfo{.name = "a-00000-of-00002.rec",
+                                                    .count = 2,
+                                                    .classes = 4,
+                                                    .class_names = {"cat", "dog", "emu", "fox"}}));
+    EXPECT_THAT(names_of({{.class_names = {"x", "y", "z"}}, {}}), ElementsAre("x", "y", "z"));
+    write_text(folder / "b.rec", record("image"));
+    write_text(folder / "b.classes.txt", "ant\nbee\ncow\n");
+    EXPECT_THAT(RecordIo(folder / "b.rec").info().class_names, ElementsAre("ant", "bee", "cow"));
+    const std::vector<fs::path> both{shards[0], folder / "b.rec"};
+    EXPECT_TRUE(holds(error_of([&] { (void)RecordIo(both); }),
+                      "b.classes.txt' names other classes than '", "a.classes.txt'"));
+    EXPECT_EQ(RecordIo(both, {{.class_names = {"x", "y", "z"}}, {}}).info().classes, 3);
+    EXPECT_TRUE(holds(error_of([&] { (void)names_of({{.classes = 3}, {}}); }),
+                      "a.classes.txt' names 4 classes: expected the 3 of the options"));
+    EXPECT_TRUE(holds(error_of([&] { (void)names_of({{.classes = 3, .class_names = {"x"}}, {}}); }),
+                      "the options name 1 classes: expected the 3"));
+    write_text(folder / "a.classes.txt", "cat\ndog\n");
+    EXPECT_TRUE(holds(error_of([&] { (void)names_of({}); }),
+                      "a-00000-of-00002.rec', record at byte 0: its label is 2: expected a whole "
+                      "number from 0 to 1, as '",
+                      "a.classes.txt' names 2 classes, the first of label 0 (first_label)"));
+}
 TEST(RecordIoWriter, WritesTheBytesOfDmlcCore) {
     const Folder folder;
     {

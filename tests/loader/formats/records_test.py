@@ -179,15 +179,23 @@ def test(folder, draw):
     expect("shards of like size", max(sizes) - min(sizes) <= 1, True)
 
     run("--pack", *shards, "--output", folder / "tf", "--to", "tfrecord", "--first-label", 0)
+    expect("classes of shards", (folder / "tf.classes.txt").read_text(),
+           (folder / "one.classes.txt").read_text())
     examples = read_tfrecord((folder / "tf.tfrecord").read_bytes())
     # Labels are packed: one byte here.
     expect("examples", [(e["image/class/label"][0], e["image/encoded"]) for e in examples],
            shuffled)
 
+    run("--pack", folder / "tf.tfrecord", "--output", folder / "back")
+    names = [line.split("\t")[2] for line in (folder / "back.lst").read_text().splitlines()]
+    expect("names that shards have not", set(names), {""})
+
+    (folder / "of_tar.classes.txt").write_text("one\n")
     write_tar(folder / "a.tar", expected)
     run("--pack", folder / "a.tar", "--output", folder / "of_tar", "--json", folder / "json")
     expect("of a tar", [(r[1], r[3]) for r in read_recordio((folder / "of_tar.rec").read_bytes())],
            expected)
+    expect("no classes of earlier shards", (folder / "of_tar.classes.txt").exists(), False)
     with tarfile.open(folder / "a.tar") as archive:
         expect("offsets of a tar", [(offset, size, name) for _, offset, size, _, name in
                                     listed(folder / "a.tar")],

@@ -5,6 +5,7 @@
 #include <filesystem>  // path
 #include <memory>      // shared_ptr
 #include <span>        // files
+#include <string>      // class names
 #include <vector>      // files
 
 #include <gx/core/decl.hpp>              // GX_DECL
@@ -24,14 +25,17 @@ enum class CifarLabels : unsigned char { ten, coarse20, fine100 };
 /// Format: a record is the label (1 byte; CIFAR-100: the coarse, then the fine one), then 1024 red,
 ///         1024 green and 1024 blue pixels, each plane row-major.
 /// Errors: gx::Error naming the file and the record: a file that can't be read, is empty, or ends
-///         within a record; a label that is out of range; a file that gets shorter later.
+///         within a record; a label that is out of range; names for more or fewer classes; a file
+///         that gets shorter later.
 /// Cost:   reads all files once when it is built, for mean, deviation, ContentHash and largest
 ///         class; then one open file for each, and a reader has room for one batch.
 /// Source: A. Krizhevsky, www.cs.toronto.edu/~kriz/cifar.html, "Binary version".
 class Cifar {
 public:
+    /// `class_names`: one a class, which a checkpoint keeps and predictions print, or none.
     GX_DECL explicit Cifar(std::span<const std::filesystem::path> files,
-                           CifarLabels labels = CifarLabels::ten);
+                           CifarLabels labels = CifarLabels::ten,
+                           std::vector<std::string> class_names = {});
 
     [[nodiscard]] SourceInfo info() const { return info_; }
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
@@ -56,9 +60,11 @@ static_assert(explain_source<Cifar>());
 struct CifarSplit {
     Cifar train, test;
 };
-/// Those of data_batch_1.bin to data_batch_5.bin and test_batch.bin in `folder`.
+/// Those of data_batch_1.bin to data_batch_5.bin and test_batch.bin in `folder`, with the class
+/// names in batches.meta.txt, where it is there.
 [[nodiscard]] GX_DECL CifarSplit cifar10(const std::filesystem::path& folder);
-/// Those of train.bin and test.bin in `folder`.
+/// Those of train.bin and test.bin in `folder`, with the class names in fine_label_names.txt or
+/// coarse_label_names.txt, where it is there.
 [[nodiscard]] GX_DECL CifarSplit cifar100(const std::filesystem::path& folder,
                                           CifarLabels labels = CifarLabels::fine100);
 

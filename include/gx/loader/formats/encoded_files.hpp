@@ -21,9 +21,13 @@ namespace gx {
 /// Choices that the formats share.
 struct EncodedOptions {
     std::string name{};   ///< of the source; empty: that of its folder or first file
-    int classes = 0;      ///< labels are below; 0: one more than the largest
+    int classes = 0;      ///< labels are below; 0: as many as have names, else the largest + 1
     int first_label = 0;  ///< stored label of class 0, such as 1 in ImageNet's TFRecords
     OnCorrupt on_corrupt = OnCorrupt::stop;
+    /// One a class, from class 0 on; a checkpoint keeps them, and predictions print them. Empty: of
+    /// a folder the names of its class folders; of shards those in PREFIX.classes.txt beside them,
+    /// a line each, where there is one: train.classes.txt of train-00000-of-00064.rec.
+    std::vector<std::string> class_names{};
 };
 
 namespace detail::encoded {
@@ -67,6 +71,7 @@ using Extract = std::function<std::span<const std::uint8_t>(std::span<std::uint8
 struct Index {
     EncodedInfo info{};
     EncodedOptions options{};
+    std::string named_by{};                   ///< the file of the class names
     std::vector<std::string> files{};         ///< or folders of whole files
     std::vector<std::uint64_t> file_bytes{};  ///< when it was made
     std::vector<Record> records{};
@@ -76,6 +81,10 @@ struct Index {
 
     [[nodiscard]] bool whole_files() const { return file_bytes.empty(); }
     [[nodiscard]] const char* name_of(const Record& r) const { return &names[r.name]; }
+    /// Names the classes as the options do or, where those have no names, the files beside shards.
+    /// Errors: gx::Error for names of another number of classes than the options have, or that
+    ///         differ between shards.
+    GX_DECL void name_classes(std::span<const std::filesystem::path> shards);
     /// Appends a record with its label as it is stored.
     /// Errors: CorruptRecord, for a label that is out of range.
     GX_DECL void add(Record record, double stored_label, std::string_view name);

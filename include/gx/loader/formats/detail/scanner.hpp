@@ -67,7 +67,7 @@ inline void expect_uncompressed(std::span<const std::uint8_t> first, const std::
 }
 
 /// An index of `paths`, in their order. scan(index, number, scanner) adds the records of one.
-/// Errors: gx::Error for a path that is given twice, and as scan's.
+/// Errors: gx::Error for a path that is given twice; as Index::name_classes and as scan's.
 template <class Scan>
 [[nodiscard]] Index index_of(std::span<const std::filesystem::path> paths,
                              const EncodedOptions& options, Extract extract, const Scan& scan) {
@@ -76,6 +76,7 @@ template <class Scan>
     index.extract = std::move(extract);
     if (paths.empty())
         throw Error("gx: a source of 0 files: expected at least one. Check the pattern of names.");
+    index.name_classes(paths);
     std::set<std::filesystem::path> files;  // however they are spelt, and behind links
     for (const auto& path : paths) {
         std::error_code unknown;  // is said where the file is opened

@@ -6,10 +6,13 @@
 #include <filesystem>    // equivalent
 #include <string>        // names
 #include <system_error>  // error_code
+#include <utility>       // move
+#include <vector>        // class names
 
 #include <fmt/core.h>  // sentences
 
 #include <gx/core/error.hpp>                // Error
+#include <gx/loader/class_names.hpp>        // read_class_names
 #include <gx/loader/detail/pixel_sums.hpp>  // PixelSums
 #include <gx/loader/formats/cifar.hpp>      // the declarations
 
@@ -86,22 +89,34 @@ private:
 };
 
 [[nodiscard]] inline CifarSplit split(std::span<const std::filesystem::path> train,
-                                      const std::filesystem::path& test, CifarLabels labels) {
-    CifarSplit both{Cifar(train, labels), Cifar(std::span(&test, 1), labels)};
+                                      const std::filesystem::path& test, CifarLabels labels,
+                                      const std::filesystem::path& list) {
+    std::vector<std::string> names;
+    std::error_code hidden;
+    if (std::filesystem::exists(list, hidden)) names = read_class_names(list);
+    if (const int classes = layout_of(labels).classes;
+        !names.empty() && std::ssize(names) != classes)
+        throw Error(
+            fmt::format("gx: CIFAR file '{}' names {} classes: expected {}. Copy it again, "
+                        "or remove it.",
+                        list.string(), names.size(), classes));
+    CifarSplit both{Cifar(train, labels, names), Cifar(std::span(&test, 1), labels, names)};
     both.test.normalise_as(both.train);
     return both;
 }
 
 }  // namespace detail::cifar
 
-GX_DECL Cifar::Cifar(std::span<const std::filesystem::path> files, CifarLabels labels)
+GX_DECL Cifar::Cifar(std::span<const std::filesystem::path> files, CifarLabels labels,
+                     std::vector<std::string> class_names)
     : labels_(labels) {
     using namespace detail::cifar;
     if (files.empty()) throw Error("gx: CIFAR: a source of 0 files: expected at least one.");
     const Layout layout = layout_of(labels);
     info_ = {.name = labels == CifarLabels::ten ? "cifar-10" : "cifar-100",
              .shape = {3, 32, 32},
-             .classes = layout.classes};
+             .classes = layout.classes,
+             .class_names = std::move(class_names)};
     detail::loader::PixelSums sums(info_.shape);
     ContentHash content;
     std::vector<std::int64_t> counts(std::size_t(layout.classes));
@@ -136,12 +151,16 @@ GX_DECL CifarSplit cifar10(const std::filesystem::path& folder) {
     std::array<std::filesystem::path, 5> train;
     for (std::size_t i = 0; i < train.size(); ++i)
         train[i] = folder / fmt::format("data_batch_{}.bin", i + 1);
-    return detail::cifar::split(train, folder / "test_batch.bin", CifarLabels::ten);
+    return detail::cifar::split(train, folder / "test_batch.bin", CifarLabels::ten,
+                                folder / "batches.meta.txt");
 }
 
 GX_DECL CifarSplit cifar100(const std::filesystem::path& folder, CifarLabels labels) {
     const std::filesystem::path train = folder / "train.bin";
-    return detail::cifar::split(std::span(&train, 1), folder / "test.bin", labels);
+    const bool coarse = labels == CifarLabels::coarse20;
+    return detail::cifar::split(
+        std::span(&train, 1), folder / "test.bin", labels,
+        folder / (coarse ? "coarse_label_names.txt" : "fine_label_names.txt"));
 }
 
 }  // namespace gx

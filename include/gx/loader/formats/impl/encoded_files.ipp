@@ -1,14 +1,17 @@
 // Indices of encoded files, and their reader.
 #pragma once
 
-#include <algorithm>  // max, min_element, find_if
-#include <cmath>      // floor
-#include <utility>    // move
+#include <algorithm>     // max, min_element, find_if
+#include <cmath>         // floor
+#include <set>           // files of class names
+#include <system_error>  // error_code
+#include <utility>       // move
 
 #include <fmt/core.h>  // sentences
 
 #include <gx/io/json_text.hpp>                  // json_quoted
 #include <gx/io/random_access_file.hpp>         // RandomAccessFile
+#include <gx/loader/class_names.hpp>            // read_class_names
 #include <gx/loader/formats/encoded_files.hpp>  // the declarations
 
 namespace gx {
@@ -37,13 +40,63 @@ GX_DECL void Index::corrupt(std::uint32_t file, std::uint64_t offset,
                     to_string(place), what, skip_option));
 }
 
+/// PREFIX.classes.txt of PREFIX.rec or PREFIX-00000-of-00064.rec, of any ending.
+[[nodiscard]] inline std::filesystem::path class_list_of(const std::filesystem::path& shard) {
+    const auto without_number = [](std::string_view name) {
+        const auto end = name.find_last_not_of("0123456789");
+        return end == name.npos ? std::string_view() : name.substr(0, end + 1);
+    };
+    const std::string stem = shard.stem().string();
+    std::string_view prefix = without_number(stem);
+    if (prefix.size() < stem.size() && prefix.ends_with("-of-")) {
+        const std::string_view numbered = prefix.substr(0, prefix.size() - 4);
+        prefix = without_number(numbered);
+        if (prefix.size() < numbered.size() && prefix.ends_with('-'))
+            return shard.parent_path() /
+                   (std::string(prefix.substr(0, prefix.size() - 1)) + ".classes.txt");
+    }
+    return shard.parent_path() / (stem + ".classes.txt");
+}
+
+GX_DECL void Index::name_classes(std::span<const std::filesystem::path> shards) {
+    info.class_names = options.class_names;
+    std::set<std::filesystem::path> lists;
+    for (const auto& shard : shards) {
+        const std::filesystem::path list = class_list_of(shard);
+        std::error_code hidden;
+        if (!options.class_names.empty() || !lists.insert(list).second ||
+            !std::filesystem::exists(list, hidden))
+            continue;
+        std::vector<std::string> listed = read_class_names(list);
+        if (!named_by.empty() && listed != info.class_names)
+            throw Error(
+                fmt::format("gx: '{}' names other classes than '{}': expected shards with the same "
+                            "classes. Pack them as one set, or give the names in the options.",
+                            list.string(), named_by));
+        info.class_names = std::move(listed);
+        named_by = list.string();
+    }
+    const auto count = static_cast<int>(info.class_names.size());
+    if (count > 0 && options.classes > 0 && options.classes != count)
+        throw Error(fmt::format(
+            "gx: {} {} classes: expected the {} of the options. Correct one of the two.",
+            named_by.empty() ? "the options name" : "'" + named_by + "' names", count,
+            options.classes));
+    if (count > 0) options.classes = count;
+}
+
 GX_DECL void Index::add(Record r, double stored_label, std::string_view name) {
     const int classes = options.classes > 0 ? options.classes : classes_most;
     const double label = stored_label - options.first_label;
     if (!(label >= 0 && label < classes && label == std::floor(label)))
         corrupt(r.file, r.offset,
-                fmt::format("its label is {}: expected a whole number from {} to {}", stored_label,
-                            options.first_label, options.first_label + classes - 1));
+                fmt::format("its label is {}: expected a whole number from {} to {}{}",
+                            stored_label, options.first_label, options.first_label + classes - 1,
+                            named_by.empty()
+                                ? ""
+                                : fmt::format(", as '{}' names {} classes, the first of label {} "
+                                              "(first_label)",
+                                              named_by, classes, options.first_label)));
     if (records.size() == UINT32_MAX || names.size() + name.size() > UINT32_MAX)
         throw Error(
             fmt::format("gx: '{}': at most 4294967295 samples, with 4 GiB of names, are "

@@ -135,6 +135,11 @@ private:
         wrong(
             "has no folder in it: expected one for each class, with its images. Give the folder "
             "above the classes.");
+    if (!options.class_names.empty() && options.class_names.size() != names.size())
+        wrong(
+            fmt::format("has {} folders: expected one for each of {} class names. Add or remove "
+                        "folders, or correct the names in the options.",
+                        names.size(), options.class_names.size()));
     if (options.classes > 0 && std::ssize(names) != options.classes)
         wrong(
             fmt::format("has {} folders: expected one for each of {} classes. Add or remove "
@@ -166,6 +171,7 @@ private:
     }
     index.finish();
     index.info.classes = static_cast<int>(names.size());
+    if (!options.class_names.empty()) index.info.class_names = options.class_names;
     return index;
 }
 
