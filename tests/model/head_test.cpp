@@ -5,7 +5,9 @@
 #include <gx/core/error.hpp>       // Error
 #include <gx/model/alexnet.hpp>    // AlexNet
 #include <gx/model/inception.hpp>  // InceptionV3
+#include <gx/model/layers.hpp>     // AvgPool
 #include <gx/model/resnet.hpp>     // ResNet18, ResNet152
+#include <gx/model/vgg.hpp>        // Vgg16
 
 namespace {
 
@@ -61,6 +63,71 @@ TEST(Head, KeepsWhatItsOperationsHave) {
         EXPECT_EQ(mine.macs, its.macs);
         EXPECT_EQ(head.tensors[std::size_t(mine.output)], whole.tensors[std::size_t(its.output)]);
     }
+}
+
+/// Behind the cut, `head` is `whole`: kinds, windows, parameters and tensors.
+void expect_behind(const Graph& whole, const Graph& head) {
+    ASSERT_LE(head.ops.size(), whole.ops.size());
+    const std::size_t behind = whole.ops.size() - head.ops.size(),
+                      before = whole.parameters.size() - head.parameters.size();
+    for (std::size_t i = 1; i < head.ops.size(); ++i) {
+        const Op &mine = head.ops[i], &its = whole.ops[behind + i];
+        EXPECT_EQ(mine.kind, its.kind) << its.name.view();
+        EXPECT_EQ(mine.window, its.window) << its.name.view();
+        EXPECT_EQ(head.tensors[std::size_t(mine.output)], whole.tensors[std::size_t(its.output)])
+            << its.name.view();
+    }
+    for (std::size_t i = 0; i < head.parameters.size(); ++i)
+        EXPECT_EQ(head.parameters[i].shape, whole.parameters[before + i].shape);
+}
+
+// A padded pooling whose window is as large as its image is no pooling over the whole of it.
+struct Padded : Network<ImageShape{1, 5, 5}, 3, Conv<4, 3>, ReLU, AvgPool<3, 1, 1>, ReLU,
+                        Conv<4, 3, 1, 1>, ReLU, GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "Padded";
+};
+// A pooling of 4 x 4 is one of 4 x 4 of any image.
+// Convolutions as large as its image, and of any larger one.
+struct Whole : Network<ImageShape{1, 6, 6}, 3, Conv<4, 6>, ReLU, Conv<3, 1>, GlobalAvgPool> {
+    static constexpr std::string_view name = "Whole";
+};
+struct Fixed
+    : Network<ImageShape{1, 8, 8}, 3, Conv<4, 3, 2, 1>, ReLU, AvgPool<4>, Flatten, Classifier> {
+    static constexpr std::string_view name = "Fixed";
+};
+
+TEST(Head, IsTheNetworkOfTheImageThatHasItsFeatures) {
+    expect_behind(graph<Padded>(), graph<Head<Padded, "1">>());
+    expect_behind(graph<Fixed>(), graph<Head<Fixed, "2">>());
+    for (const int side : {16, 24})
+        expect_behind(graph<Fixed>({.input = {1, side, side}}),
+                      graph<Head<Fixed, "2">>({.input = {4, side / 2, side / 2}}));
+    expect_behind(graph<Vgg16>({.input = {3, 448, 448}}),
+                  graph<Head<Vgg16, "features.28">>({.input = {512, 28, 28}}));
+    expect_behind(graph<ResNet18>({.input = {3, 160, 96}}),
+                  graph<Head<ResNet18, "layer4">>({.input = {256, 10, 6}}));
+    expect_behind(graph<InceptionV3>({.input = {3, 139, 203}}),
+                  graph<Head<InceptionV3, "Mixed_7b">>({.input = {1280, 3, 5}}));
+    EXPECT_EQ((Head<Fixed, "4">::input), (ImageShape{4, 1, 1})) << "behind the Flatten";
+    expect_behind(graph<Whole>({.input = {1, 7, 9}}),
+                  graph<Head<Whole, "2">>({.input = {4, 2, 4}}));
+    for (const auto& [height, width] : {std::pair{24, 24}, {40, 40}, {16, 24}})
+        expect_behind(graph<Fixed>({.input = {1, height, width}}),
+                      graph<Head<Fixed, "4">>({.input = {height / 8 * (width / 8) * 4, 1, 1}}));
+    expect_behind(graph<Fixed>({.input = {3, 16, 8}}),
+                  graph<Head<Fixed, "0">>({.input = {3, 16, 8}}));
+}
+TEST(Head, RefusesFeaturesOfNoImage) {
+    using Block = Head<Vgg16, "features.28">;
+    const auto fault = [](ImageShape input) { return trouble<Block>({.input = input}).fault; };
+    EXPECT_EQ(fault({512, 14, 14}), GraphFault::none);
+    EXPECT_EQ(fault({512, 28, 28}), GraphFault::none);
+    EXPECT_EQ(fault({512, 15, 15}), GraphFault::none) << "seven windows of two";
+    EXPECT_EQ(fault({512, 20, 20}), GraphFault::uneven_pool) << "as VGG-16 of 320 x 320";
+    EXPECT_EQ(fault({256, 14, 14}), GraphFault::not_its_features);
+    EXPECT_EQ(trouble<Last>({.input = {512, 2, 2}}).fault, GraphFault::not_its_features);
+    EXPECT_EQ(trouble<Last>({.input = {256, 1, 1}}).fault, GraphFault::not_its_features);
+    EXPECT_EQ(fault({512, 40'000'000, 14}), GraphFault::not_its_features);
 }
 
 TEST(Head, IsCutWhereOneTensorCrosses) {

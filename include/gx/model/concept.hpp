@@ -151,6 +151,10 @@ consteval bool explain_fault() {
     static_assert(found<Fault, At> != GraphFault::sequence_too_long,
                   "gx: not a Model: a sequence of more tokens than the network has positions. Its "
                   "table of positions has a row for each. Fix: give 'input' fewer rows.");
+    static_assert(found<Fault, At> != GraphFault::not_its_features,
+                  "gx: not a Model: features that the network's first layers make of no image. A "
+                  "Head is what its network is behind them. Fix: leave the Head's 'input' as it "
+                  "is.");
     static_assert(found<Fault, At> != GraphFault::bad_rate,
                   "gx: not a Model: a dropout rate is at least 0 and below 1. Fix: change the "
                   "layer's argument.");

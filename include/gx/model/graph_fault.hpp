@@ -24,10 +24,11 @@ enum class GraphFault : std::uint8_t {
     bad_rate,
     logits_not_classes,
     window_on_flat,
-    sequence_too_long
+    sequence_too_long,
+    not_its_features
 };
 [[nodiscard]] constexpr std::string_view to_string(GraphFault fault) {
-    constexpr std::array<std::string_view, 13> sentences{
+    constexpr std::array<std::string_view, 14> sentences{
         "nothing is wrong",
         "an image needs at least one channel, row and column",
         "a classifier needs at least two classes",
@@ -42,7 +43,9 @@ enum class GraphFault : std::uint8_t {
         "a share that is dropped, or smoothed away, is at least 0 and below 1",
         "the network must end in one logit for each class",
         "a convolution or a pooling reads a flat input: put it before the Flatten or Linear",
-        "the sequence has more tokens than the network has positions: use a shorter one"};
+        "the sequence has more tokens than the network has positions: use a shorter one",
+        "the layers before this part of the network make no such features of any image: give those "
+        "of the same network"};
     return sentences[static_cast<std::size_t>(fault)];
 }
 

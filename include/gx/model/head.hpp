@@ -1,9 +1,12 @@
 // Head<M, Layer>: the last layers of a network as a network; prefix_of(): the layers before them.
 #pragma once
 
+#include <algorithm>    // min
 #include <array>        // two inputs
 #include <cstddef>      // size_t
+#include <cstdint>      // int64_t
 #include <string_view>  // names
+#include <utility>      // move
 #include <vector>       // tensors
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
@@ -46,29 +49,80 @@ struct GraphCut {
 
 namespace detail::head {
 template <class M>
-[[nodiscard]] constexpr Graph whole(int classes = 0) {
-    return model::build<M>({.classes = classes}, GraphBuilder::Checks::trial).finish();
+[[nodiscard]] constexpr GraphBuilder whole(ImageShape image = {}, int classes = 0) {
+    return model::build<M>({.input = image, .classes = classes}, GraphBuilder::Checks::trial);
 }
-/// The least that is known of a cut: constants are no lists.
+/// What M's layers before `layer` make of an image.
+template <class M>
+[[nodiscard]] constexpr ImageShape shape_before(std::string_view layer, ImageShape image) {
+    const Graph g = whole<M>(image).finish();
+    return g.tensors[std::size_t(cut_before(g, layer).tensor)];
+}
+/// The least that is known of a cut: constants are no lists. Of an image, {1, 1, 1}: more than one
+/// tensor crosses it.
 struct Summary {
     GraphCut cut{};
     ImageShape input{};
 };
 template <class M, Text Layer>
 consteval Summary summarize() {
-    const Graph g = whole<M>();
+    const Graph g = whole<M>().finish();
     const GraphCut cut = cut_before(g, Layer.view());
     return {cut, cut.tensor < 0 ? ImageShape{1, 1, 1} : g.tensors[std::size_t(cut.tensor)]};
 }
 template <class M, Text Layer>
+inline constexpr Summary summary = summarize<M, Layer>();
+template <class M, Text Layer>
 consteval bool explain() {
-    static_assert(summarize<M, Layer>().cut.first > 0,
+    static_assert(summary<M, Layer>.cut.first > 0,
                   "gx: no such Head: the network has no layer of this name behind its input. Fix: "
                   "name a layer as its parameters are, without '.weight'.");
-    static_assert(summarize<M, Layer>().cut.first < 0 || summarize<M, Layer>().cut.tensor >= 0,
+    static_assert(summary<M, Layer>.cut.first < 0 || summary<M, Layer>.cut.tensor >= 0,
                   "gx: no such Head: more than one tensor crosses the cut before this layer. Fix: "
                   "cut before a whole block, such as 'layer4' of a ResNet.");
     return true;
+}
+
+/// The least of 1 to `most` for which f(n) >= wanted; f does not fall.
+template <class F>
+[[nodiscard]] constexpr int least(int wanted, int most, const F& f) {
+    int low = 1;
+    while (low < most) {
+        const int middle = low + (most - low) / 2;
+        if (f(middle) >= wanted) most = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+/// An image of M of which its layers before `layer` make `wanted`. What is behind a cut depends on
+/// its shape alone, so any such image will do, and behind a flattened image the own one: layers
+/// there take any number of features. {}: there is none.
+template <class M>
+[[nodiscard]] constexpr ImageShape image_behind(std::string_view layer, const Summary& at,
+                                                ImageShape wanted) {
+    const ImageShape own = M::input, cut = at.input;
+    if (wanted == cut) return own;
+    if (at.cut.tensor == 0) return wanted;  // the image itself
+    const auto is_flat = [](ImageShape s) { return s.height == 1 && s.width == 1; };
+    if (is_flat(cut) && is_flat(wanted)) {
+        const ImageShape larger{own.channels, 2 * own.height, 2 * own.width};
+        return shape_before<M>(layer, larger).channels != cut.channels ? own : ImageShape{};
+    }
+    const auto most = [](std::int64_t side, int want, int has) {
+        return static_cast<int>(std::min(2 * side * want / has + 64, std::int64_t{1} << 20));
+    };
+    ImageShape image = own;
+    if (wanted.height != cut.height)
+        image.height =
+            least(wanted.height, most(own.height, wanted.height, cut.height), [&](int side) {
+                return shape_before<M>(layer, {own.channels, side, own.width}).height;
+            });
+    if (wanted.width != cut.width)
+        image.width = least(wanted.width, most(own.width, wanted.width, cut.width), [&](int side) {
+            return shape_before<M>(layer, {own.channels, own.height, side}).width;
+        });
+    return shape_before<M>(layer, image) == wanted ? image : ImageShape{};
 }
 
 /// Appends `op` of `from` to `b`, its inputs given.
@@ -85,12 +139,7 @@ constexpr int append(GraphBuilder& b, const Graph& from, const Op& op, std::arra
             return b.batch_norm(in[0], {parameter(0).zero, op.rate, op.momentum}, op.name);
         case OpKind::relu: return b.relu(in[0], op.name);
         case OpKind::max_pool: return b.max_pool(in[0], op.window, op.name);
-        case OpKind::avg_pool: {
-            const ImageShape all = from.tensors[std::size_t(op.inputs[0])];
-            const bool global = op.window.height == all.height && op.window.width == all.width;
-            return global ? b.global_avg_pool(in[0], op.name)
-                          : b.avg_pool(in[0], op.window, op.name);
-        }
+        case OpKind::avg_pool: return b.avg_pool(in[0], op.window, op.name);
         case OpKind::linear: return b.linear(in[0], out.channels, op.parameter_count == 2, op.name);
         case OpKind::add: return b.add(in[0], in[1], op.name);
         case OpKind::flatten: return b.flatten(in[0], op.name);
@@ -113,8 +162,10 @@ constexpr int append(GraphBuilder& b, const Graph& from, const Op& op, std::arra
 ///
 ///     Trainer<Head<ResNet152, "fc">, Ring<fp32>> trainer({.batch = 32, .epochs = 30});
 ///
-/// Parameters are named as in M. Pooling over a whole image pools over the whole of any image.
+/// Parameters are named as in M. On features of another shape than `input` it is what M is on the
+/// images that have such features.
 /// Errors: does not compile unless M has the layer, and one tensor alone crosses the cut before it.
+///         GraphFault::not_its_features where no image has such features, and as M for that image.
 template <class M, Text Layer>
 struct Head {
     static_assert(explain_model<M>());
@@ -122,11 +173,17 @@ struct Head {
     static constexpr Label label = Label(std::string_view(M::name)) + " from " + Layer.view();
     static constexpr std::string_view name = label.view();
     static constexpr std::string_view layer = Layer.view();
-    static constexpr ImageShape input = detail::head::summarize<M, Layer>().input;
+    static constexpr ImageShape input = detail::head::summary<M, Layer>.input;
     static constexpr int classes = M::classes;
 
     static constexpr int describe(GraphBuilder& b, int x) {
-        const Graph whole = detail::head::whole<M>(b.classes());
+        const ImageShape image = detail::head::image_behind<M>(
+            Layer.view(), detail::head::summary<M, Layer>, b.shape(x));
+        b.require(image != ImageShape{}, GraphFault::not_its_features, "input");
+        GraphBuilder built = detail::head::whole<M>(image, b.classes());
+        b.require(built.trouble().fault == GraphFault::none, built.trouble().fault,
+                  built.trouble().at);
+        const Graph whole = std::move(built).finish();
         const GraphCut cut = cut_before(whole, Layer.view());
         std::vector<int> at(whole.tensors.size(), x);  // tensors of `b`
         for (std::size_t i = std::size_t(cut.first); i + 1 < whole.ops.size(); ++i) {
