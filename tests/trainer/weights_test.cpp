@@ -104,6 +104,50 @@ TEST(Weights, KeepFreshLayersAsTheyStart) {
     EXPECT_EQ(w.statistics[0], theirs.statistics[0]);
 }
 
+TEST(Weights, AreTheAverageThatWasTestedAlsoBesideFreshLayers) {
+    const Folder folder;
+    const gx::Graph g = gx::graph<Small>();
+    const Weights w = counted(g);
+    std::vector<std::vector<float>> values;
+    std::vector<gx::NamedTensor> tensors;
+    const auto shapes = gx::tensor_shapes(g);
+    const auto write = [&](int updates, std::size_t averages, std::size_t count) {
+        values.clear(), tensors.clear();
+        values.reserve(2 * g.parameters.size() + g.statistics.size());
+        for (std::size_t p = 0; p < count; ++p)
+            for (const bool average : {false, true}) {
+                if (average && p >= averages) continue;
+                const gx::Parameter& of = g.parameters[p];
+                auto& flat = values.emplace_back(w.parameters.begin() + of.offset,
+                                                 w.parameters.begin() + of.offset + of.count);
+                for (float& x : flat) x += average ? 100 : 0;
+                const std::string name = average ? "optimizer.average." : "";
+                tensors.push_back({name + std::string(of.name.view()), shapes[p], flat});
+            }
+        for (const gx::Statistic& s : g.statistics)
+            tensors.push_back({std::string(s.name.view()),
+                               {s.count},
+                               values.emplace_back(w.statistics.begin() + s.offset,
+                                                   w.statistics.begin() + s.offset + s.count)});
+        gx::write_safetensors(folder / "f", tensors,
+                              {{"gx", "{\"updates\":" + std::to_string(updates) + "}"}});
+    };
+    const std::size_t all = g.parameters.size(), without_last = all - 2;
+    const auto first = [&](std::vector<std::string> fresh) {
+        return gx::read_weights({.file = folder / "f", .fresh = std::move(fresh)}, g, zeros(g))
+            .parameters[0];
+    };
+    write(2, all, all);
+    EXPECT_EQ(first({}), w.parameters[0] + 100);
+    EXPECT_EQ(first({"fc"}), w.parameters[0] + 100);
+    write(0, all, all);
+    EXPECT_EQ(first({}), w.parameters[0]) << "no update was averaged";
+    write(2, without_last, without_last);  // of a network without "fc"
+    EXPECT_EQ(first({"fc"}), w.parameters[0] + 100);
+    write(2, 0, all);
+    EXPECT_EQ(first({"fc"}), w.parameters[0]);
+}
+
 /// A file of one tensor of `element`, whose values are `bytes`.
 std::string file_of(const std::string& element, const std::string& shape,
                     const std::string& bytes) {

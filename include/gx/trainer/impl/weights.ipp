@@ -155,7 +155,9 @@ private:
         const auto text = file_.metadata.find("gx");
         if (text == file_.metadata.end()) return "";
         for (const Parameter& p : graph_.parameters)
-            if (!file_.tensors.contains(prefix + std::string(p.name.view()))) return "";
+            if (!is_fresh(p.name.view()) &&
+                !file_.tensors.contains(prefix + std::string(p.name.view())))
+                return "";
         try {
             return read_json(text->second).at("updates").integer() > 0 ? prefix : "";
         } catch (const JsonError& e) {
