@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>  // sentences
 
+#include <gx/trainer/table.hpp>          // time
 #include <tools/common/stable_sort.hpp>  // stable_sort
 
 namespace gx::tools::plan {
@@ -42,8 +43,15 @@ double Candidate::exposed_pct() const {
 
 std::string hours(Nanoseconds t) {
     const double s = seconds(t);
+    if (s < 1) return detail::table::time(s);
+    if (s < 10) return fmt::format("{:.3g} s", s);
     if (s < 120) return fmt::format("{:.0f} s", s);
     return s < 7200 ? fmt::format("{:.1f} min", s / 60) : fmt::format("{:.2f} h", s / 3600);
+}
+
+std::string price(Dollars p) {
+    return fmt::format(fmt::runtime(p.count == 0 || p.count >= 0.01 ? "{:.2f}" : "{:.2g}"),
+                       p.count);
 }
 
 std::string step_bounds(const Candidate& c) {
@@ -79,7 +87,7 @@ std::string beyond_limits(const Candidate& o, const Job& job) {
         return fmt::format("{} past the deadline", hours(o.total - *job.deadline));
     if (job.budget && !o.on_demand) return "no price of it is known, and there is a budget";
     if (job.budget && *o.on_demand > *job.budget)
-        return fmt::format("{:.2f} dollars over the budget", (*o.on_demand - *job.budget).count);
+        return price(*o.on_demand - *job.budget) + " dollars over the budget";
     return {};
 }
 

@@ -78,8 +78,10 @@ struct Candidate {
 /// "999 parameters", "25.56 million parameters" or "1.5 billion parameters".
 [[nodiscard]] std::string parameters_text(std::int64_t parameters);
 
-/// "90 s", "27.3 min" or "2.83 h".
+/// "31.3 ms", "7.25 s", "90 s", "27.3 min" or "2.83 h".
 [[nodiscard]] std::string hours(Nanoseconds t);
+/// Dollars: "12.30", or below a cent "0.0024".
+[[nodiscard]] std::string price(Dollars p);
 /// The 80 % interval of a step in milliseconds, "12.3 to 14.5"; "-" where none is known.
 [[nodiscard]] std::string step_bounds(const Candidate& c);
 

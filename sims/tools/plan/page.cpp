@@ -35,15 +35,15 @@ std::string row(const Candidate& o) {
     const auto number = [&](const char* format, double x) {
         return runs ? fmt::format(fmt::runtime(format), x) : std::string("-");
     };
-    const auto price = [&](const std::optional<Dollars>& p) {
-        return p ? fmt::format("{:.2f}", p->count) : std::string(runs ? "unknown" : "-");
+    const auto known_price = [&](const std::optional<Dollars>& p) {
+        return p ? price(*p) : std::string(runs ? "unknown" : "-");
     };
     return fmt::format(
         "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td "
         "style=\"text-align:left;white-space:normal\">"
         "{}</tr>\n",
-        chart::escaped(o.choice.text()), runs ? hours(o.total) : "-", price(o.on_demand),
-        price(o.spot), number("{:.1f}", seconds(o.step) * 1e3), step_bounds(o),
+        chart::escaped(o.choice.text()), runs ? hours(o.total) : "-", known_price(o.on_demand),
+        known_price(o.spot), number("{:.1f}", seconds(o.step) * 1e3), step_bounds(o),
         number("{:.1f} %", o.exposed_pct()), chart::escaped(o.why));
 }
 

@@ -16,13 +16,11 @@ namespace gx::tools::plan {
 
 namespace {
 
-std::string price(const std::optional<Dollars>& p) {
-    return p ? fmt::format("{:.2f}", p->count) : "unknown";
-}
+std::string known_price(const std::optional<Dollars>& p) { return p ? price(*p) : "unknown"; }
 std::string line_of(const Candidate& o) {
     return fmt::format("{:>9}  {:>9}  {:>9}  {:>8.1f}  {:>17}  {:>6.1f} %   {}", hours(o.total),
-                       price(o.on_demand), price(o.spot), seconds(o.step) * 1e3, step_bounds(o),
-                       o.exposed_pct(), printable(o.choice.text()));
+                       known_price(o.on_demand), known_price(o.spot), seconds(o.step) * 1e3,
+                       step_bounds(o), o.exposed_pct(), printable(o.choice.text()));
 }
 
 /// The machines of the space by what is said of their prices.
@@ -50,8 +48,8 @@ void print_dominated(const std::vector<Candidate>& candidates, int lines) {
         if (lines > 0 && (!first || printed >= lines)) continue;
         ++printed;
         fmt::print("{:>9}  {:>9}   {}: {}\n", o.infeasible.empty() ? hours(o.total) : "-",
-                   o.infeasible.empty() ? price(o.on_demand) : "-", printable(o.choice.text()),
-                   printable(o.why));
+                   o.infeasible.empty() ? known_price(o.on_demand) : "-",
+                   printable(o.choice.text()), printable(o.why));
     }
     if (all > printed)
         fmt::print("and {} more: --lines 0 prints all, --json FILE and --html FILE hold them\n",

@@ -32,6 +32,19 @@ TEST(Job, NamesTheLengthOfItsSequences) {
     EXPECT_EQ(Job{.model = "ResNet-50"}.network(), "ResNet-50");
 }
 
+TEST(Hours, AndPricesOfShortJobsAreNotNothing) {
+    using gx::tools::plan::hours, gx::tools::plan::price;
+    EXPECT_EQ(hours(std::chrono::microseconds(31'300)), "31.3 ms");
+    EXPECT_EQ(hours(std::chrono::milliseconds(7'254)), "7.25 s");
+    EXPECT_EQ(hours(std::chrono::milliseconds(90'400)), "90 s");
+    EXPECT_EQ(hours(std::chrono::seconds(1'638)), "27.3 min");
+    EXPECT_EQ(hours(std::chrono::seconds(10'188)), "2.83 h");
+    EXPECT_EQ(price({12.3}), "12.30");
+    EXPECT_EQ(price({0.01}), "0.01");
+    EXPECT_EQ(price({0}), "0.00");
+    EXPECT_EQ(price({0.00237}), "0.0024");
+}
+
 // ---- Worked by hand -------------------------------------------------------------------
 TEST(ParetoFront, MarksTheFrontAndWhyTheOthersAreDominated) {
     std::vector<Candidate> candidates{
