@@ -17,6 +17,7 @@
 #include <cstdlib>       // getloadavg
 #include <filesystem>    // folders
 #include <fstream>       // the name of the CPU
+#include <numeric>       // midpoint
 #include <optional>      // a folder that goes
 #include <string>        // names
 #include <system_error>  // error_code
@@ -107,7 +108,7 @@ std::string cpu_name() {
 }
 double median(std::vector<double> x) {
     std::ranges::sort(x);
-    return x[x.size() / 2];
+    return std::midpoint(x[(x.size() - 1) / 2], x[x.size() / 2]);
 }
 
 void compare(int runs, double target_pct, const fs::path& folder) {

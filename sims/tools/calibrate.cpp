@@ -5,6 +5,7 @@
 #include <algorithm>  // sort
 #include <cmath>      // fabs
 #include <map>        // rows by GPU and precision
+#include <numeric>    // midpoint
 #include <optional>   // what a case does not say
 #include <string>     // names
 #include <tuple>      // order
@@ -123,7 +124,7 @@ void print_left_over(const std::vector<Rate>& rates) {
         }
         std::sort(left.begin(), left.end());
         fmt::print("{:<12} {:>5}  {:>+9.1f}%  {:>9.1f}%  {:>9.1f}%\n", name, left.size(), mean,
-                   left[left.size() / 2], left.back());
+                   std::midpoint(left[(left.size() - 1) / 2], left[left.size() / 2]), left.back());
     }
 }
 

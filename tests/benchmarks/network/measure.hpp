@@ -1,7 +1,7 @@
 // measure(): rates and latency between hosts; Lockstep: what ranks do together around it.
 #pragma once
 
-#include <algorithm>    // sort
+#include <algorithm>    // max, min
 #include <chrono>       // seconds
 #include <cstddef>      // byte
 #include <cstdint>      // int64_t
@@ -16,14 +16,10 @@
 #include <gx/core/transport.hpp>                    // control_channel
 #include <gx/core/units.hpp>                        // Nanoseconds
 
-#include "cluster.hpp"  // Network
+#include "../median.hpp"  // median
+#include "cluster.hpp"    // Network
 
 namespace gx::bench {
-
-[[nodiscard]] inline double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
-}
 
 /// Messages of one rank, on a control channel, timed by its world's clock.
 template <class Rank>

@@ -11,15 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "../median.hpp"  // median
+
 namespace gx::bench {
 
 inline double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
-}
-inline double median(std::vector<double> v) {
-    std::sort(v.begin(), v.end());
-    return v.empty() ? 0 : v[v.size() / 2];
 }
 
 /// The cores' time since it was made that went to neither this process nor `children`: other
