@@ -46,7 +46,7 @@ using exact_math::rounded;
 [[nodiscard]] constexpr double normal(std::uint32_t word) {
     return exact_math::normal_quantile((word + 0.5) * 0x1p-32);
 }
-/// e^x for |x| < 700, to about 1e-15; the same bits wherever it is compiled.
+/// e^x for |x| < 700, to about 1e-13; the same bits wherever it is compiled.
 [[nodiscard]] inline double exact_exp(double x) {
     const double halvings = std::nearbyint(x * 1.4426950408889634);
     const double rest = x - rounded(halvings * 0.6931471805599453);
