@@ -100,7 +100,7 @@ template <class T>
 namespace detail::command_line {
 
 /// Refuse for every option what CLI11 accepts: -1 and numbers of any length for unsigned options,
-/// 0x10, NaN, infinities, empty words.
+/// 0x10, NaN, infinities, empty words. Whole numbers are decimal: CLI11 reads 010 as 8.
 inline void check_values(CLI::App& app) {
     for (CLI::Option* o : app.get_options()) {
         const std::string type = o->get_type_name();
@@ -110,6 +110,14 @@ inline void check_values(CLI::App& app) {
                 if (read_number(text, value)) return {};
                 return fmt::format("'{}' is not {}", text, expected);
             });
+            if constexpr (std::integral<T>)
+                o->transform(CLI::Validator(
+                    [](std::string& text) -> std::string {
+                        T value{};
+                        if (read_number(text, value)) text = std::to_string(value);
+                        return {};
+                    },
+                    ""));
         };
         if (type.starts_with("UINT"))
             expect(std::uint64_t{}, "a whole number from 0 to 18446744073709551615");

@@ -83,6 +83,16 @@ TEST(RunProgram, ReadsNumbersAndText) {
     EXPECT_EQ(a.values.rate, 1e-3);
     EXPECT_EQ(a.values.text, "-1 ways");
 }
+TEST(RunProgram, ReadsWholeNumbersAsDecimal) {
+    const Answer a = answer({"--count", "-0010", "--seed", "0256", "--rate", "010"});
+    EXPECT_EQ(a.status, 0) << a.told;
+    EXPECT_EQ(a.values.count, -10);
+    EXPECT_EQ(a.values.seed, 256u);
+    EXPECT_EQ(a.values.rate, 10);
+    EXPECT_EQ(answer({"--lines", "050"}).values.count, 50);
+    EXPECT_EQ(answer({"--lines", "08"}).values.count, 8);
+    expect_refused({"--lines", "051"}, "--lines: '51' is not a whole number from 0 to 50.");
+}
 TEST(RunProgram, NamesTheNearestOption) {
     expect_refused({"--cuont", "4"}, "unknown option '--cuont'. Did you mean '--count'?");
     expect_refused({"--sede=4"}, "unknown option '--sede=4'. Did you mean '--seed'?");
