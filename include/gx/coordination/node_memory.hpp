@@ -1,4 +1,4 @@
-// NodeMemory: memory that the processes of one machine share, and how they work on it together.
+// NodeMemory: memory that processes of one machine share, and how they work on it together.
 #pragma once
 
 #include <atomic>   // ranks that have come
@@ -28,6 +28,7 @@ namespace gx::coordination {
 ///         when a rank has left that does not come; the rank is named. Since a process may die in
 ///         the middle, a cause ends it also while ranks work; the memory stays mapped.
 ///         allocate() throws gx::Error where the rank's part is full.
+/// Order:   share() works on the machine's ranks alone, in the order of their ranks in the session.
 /// Threads: as SharesMemory: one thread of a rank at a time on a channel, of channels 0 to 15.
 /// Cost:   address space as large as the machine's memory; pages when they are touched. Pages are
 ///         of 4 KiB unless the system gives shared memory larger ones, see pages().
@@ -35,14 +36,18 @@ class NodeMemory final : public MemoryResource {
 public:
     /// For processes that this one forks: each then calls be(). nullptr: the system has none.
     [[nodiscard]] GX_DECL static std::unique_ptr<NodeMemory> for_children(int ranks);
-    /// Of all ranks of a session, which call it equally often; rank 0 makes a memory without a
-    /// name, and the others open it through /proc. nullptr on all ranks: not each of them can.
+    /// Of all ranks of a session, which call it equally often, each with the ranks of its machine
+    /// in `members`, its own among them; none: all are of one. The first of a machine makes a
+    /// memory without a name, and the others open it through /proc. nullptr on all ranks of the
+    /// session: not each of them can.
     [[nodiscard]] GX_DECL static std::unique_ptr<NodeMemory> join(Session& session,
-                                                                  std::chrono::nanoseconds limit);
+                                                                  std::chrono::nanoseconds limit,
+                                                                  std::vector<int> members = {});
     GX_DECL ~NodeMemory() override;
 
-    /// This process is rank `rank`.
+    /// This process is rank `rank` of those that share it.
     void be(int rank) { rank_ = rank; }
+    /// Ranks that share it.
     [[nodiscard]] int ranks() const { return ranks_; }
 
     [[nodiscard]] GX_DECL std::byte* allocate(std::size_t bytes, const Label& name) override;
@@ -77,7 +82,7 @@ private:
         Place* places;  ///< [rank]
     };
 
-    NodeMemory(int ranks, std::byte* base, std::size_t part_bytes, bool spins);
+    NodeMemory(std::vector<int> members, std::byte* base, std::size_t part_bytes, bool spins);
     static std::size_t part_of(int ranks);
     static std::size_t head_of(int ranks);
     static std::size_t channel_of(int ranks);
@@ -89,6 +94,7 @@ private:
                   std::uint64_t last, const Meeting& m, std::atomic<std::uint64_t> Seat::* count,
                   std::uint64_t meetings);
 
+    std::vector<int> members_;  ///< their ranks in the session
     std::byte* base_;
     std::size_t part_bytes_;
     int rank_ = 0;

@@ -160,6 +160,9 @@ using SharedWork = FunctionRef<void(std::span<const std::span<std::byte>> all)>;
 ///     share(channel, mine, work)  publishes `mine`. When every rank has called it, calls work(all)
 ///                                 on each, and returns when the work of all ranks has returned
 ///
+/// Where shares_memory() is false and machine_shares_memory() true, those calls are of the ranks of
+/// each machine of placement(): all[i] is of the machine's rank i.
+///
 /// Order:  what a rank wrote before share() is seen by every work, and what works wrote is seen
 ///         after share(). Works run at once: none writes what another reads or writes.
 /// Errors: a rank that does not come, or fails first: as wait(), and no rank's work is called. Once
@@ -168,7 +171,8 @@ using SharedWork = FunctionRef<void(std::span<const std::span<std::byte>> all)>;
 ///         leaves its rank's share() after all works have returned.
 /// Threads: `work` waits for nothing that another rank does.
 ///
-/// Optional: shared_buffers()  a MemoryResource of the host's memory: what lies elsewhere is copied
+/// Optional: machine_shares_memory()  whether ranks of one machine can, equal on all ranks
+///           shared_buffers()  a MemoryResource of the host's memory: what lies elsewhere is copied
 ///           there and back by share(). See shared_buffers(link).
 ///           share_by_last(channel, mine, work)  as share(), but the last rank to come calls
 ///           work(all) for all of them: one meeting in place of two
@@ -186,6 +190,14 @@ template <Transport T>
 [[nodiscard]] constexpr bool shares_memory([[maybe_unused]] const T& link) {
     if constexpr (SharesMemory<T>) return link.shares_memory();
     else return false;
+}
+
+/// Whether the ranks of each machine of `link` can reach one another's memory.
+template <Transport T>
+[[nodiscard]] constexpr bool machine_shares_memory([[maybe_unused]] const T& link) {
+    if constexpr (SharesMemory<T> && requires { link.machine_shares_memory(); })
+        return link.shares_memory() || link.machine_shares_memory();
+    else return shares_memory(link);
 }
 
 /// Sets the operation in progress; no-op unless `link` has working_on(operation).

@@ -10,7 +10,7 @@ plugins/mpi/netns/hosts.sh --hosts N --rate MBIT [OPTION...] -- PROGRAM [ARGUMEN
 Makes N hosts (2 to 16) of network namespaces, joined by a switch, runs PROGRAM, removes them and
 exits with its status. Each host has a network, a host name (host0, host1, ...), a /dev/shm and
 System V memory of its own, so that no library takes two of them for one node. Their addresses are
-10.77.0.1, 10.77.0.2, ... PROGRAM runs on host0; with --mpi there is one rank on each host.
+10.77.0.1, 10.77.0.2, ... PROGRAM runs on host0; with --mpi there are its ranks on each host.
 
   --rate MBIT        of each host's link, in Mb/s of Ethernet frames, in each direction
   --leaf M           a leaf switch for each M hosts, under one spine; needs --trunk
@@ -18,6 +18,8 @@ System V memory of its own, so that no library takes two of them for one node. T
   --slow HOST:MBIT   another rate for the link of one host
   --flow MBIT        the most from one host to one other
   --mpi NAME         openmpi or mpich: PROGRAM's ranks, under that MPI's launcher
+  --ranks R[,R...]   on each host (1), or on host0, host1, ..., numbered host by host; needs
+                     --mpi
 
 It needs root, and iproute2's ip and tc; it exits with 77 and a sentence where it lacks them. The
 namespaces belong to its processes: they are gone once it has ended, also by a signal, and several
@@ -38,12 +40,12 @@ whole() {  # whole OPTION VALUE LEAST MOST
         refuse "$1: '$2' is not a whole number from $3 to $4"
 }
 
-hosts='' rate='' leaf='' trunk='' slow='' flow='' mpi=''
+hosts='' rate='' leaf='' trunk='' slow='' flow='' mpi='' ranks=''
 given=("$@")
 while (($# > 0)) && [[ $1 != -- ]]; do
     case $1 in
     -h | --help) usage; exit 0 ;;
-    --hosts | --rate | --leaf | --trunk | --slow | --flow | --mpi)
+    --hosts | --rate | --leaf | --trunk | --slow | --flow | --mpi | --ranks)
         (($# > 1)) && [[ $2 != -- ]] || refuse "$1: a value is missing"
         printf -v "${1#--}" %s "$2"
         shift 2 ;;
@@ -62,6 +64,17 @@ if [[ -n $slow ]]; then
     whole --slow "${slow%%:*}" 0 "$((hosts - 1))"
     whole --slow "${slow#*:}" 1 10000
 fi
+[[ -z $ranks || -n $mpi ]] || refuse "--ranks: give --mpi too"
+IFS=, read -ra ranks <<<"${ranks:-1},"  # [host]
+if ((${#ranks[@]} == 1)); then
+    for ((h = 1; h < hosts; h++)); do ranks+=("${ranks[0]}"); done
+fi
+((${#ranks[@]} == hosts)) || refuse "--ranks: give one number, or one for each of $hosts hosts"
+all_ranks=0
+for r in "${ranks[@]}"; do
+    whole --ranks "$r" 1 64
+    all_ranks=$((all_ranks + r))
+done
 case $mpi in
 '') ;;
 openmpi) launcher=mpirun.openmpi ;;
@@ -181,16 +194,16 @@ trap 'rm -rf "$files"' EXIT
 command=("$@")
 case $mpi in
 openmpi)
-    for h in $all; do echo "10.77.0.$((h + 1)) slots=1"; done >"$files/hosts"
+    for h in $all; do echo "10.77.0.$((h + 1)) slots=${ranks[h]}"; done >"$files/hosts"
     command=(mpirun.openmpi --allow-run-as-root --bind-to none --hostfile "$files/hosts"
         --mca plm_rsh_agent "$here/agent.sh" --mca plm_rsh_no_tree_spawn 1
         --mca oob_tcp_if_include eth0 --mca pml ob1 --mca btl self,vader,tcp
         --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1
-        --mca orte_tmpdir_base "$files" -n "$hosts" "$@") ;;
+        --mca orte_tmpdir_base "$files" -n "$all_ranks" "$@") ;;
 mpich)
-    for h in $all; do echo "10.77.0.$((h + 1)):1"; done >"$files/hosts"
+    for h in $all; do echo "10.77.0.$((h + 1)):${ranks[h]}"; done >"$files/hosts"
     command=(mpiexec.mpich -launcher ssh -launcher-exec "$here/agent.sh" -iface eth0
-        -f "$files/hosts" -genv UCX_NET_DEVICES eth0 -genv UCX_TLS tcp,self -n "$hosts"
+        -f "$files/hosts" -genv UCX_NET_DEVICES eth0 -genv UCX_TLS tcp,self -n "$all_ranks"
         setsid --wait "$@") ;;
 esac
 status=0

@@ -7,14 +7,16 @@
 #include <sys/stat.h>      // fstat
 #include <unistd.h>        // ftruncate, sysconf
 
-#include <algorithm>  // max, min
+#include <algorithm>  // find, max, min
 #include <array>      // few ranks
 #include <cstring>    // memcpy
 #include <fstream>    // the system's settings
 #include <new>        // the head
-#include <ranges>     // iota
+#include <numeric>    // iota
+#include <ranges>     // views of ranks
 #include <sstream>    // where the memory is
 #include <thread>     // sleep_for
+#include <utility>    // move
 
 #include <gx/coordination/node_memory.hpp>      // the declarations
 #include <gx/core/contract.hpp>                 // GX_EXPECT
@@ -40,8 +42,21 @@ GX_DECL std::size_t NodeMemory::head_of(int ranks) {
     return (channels * channel_of(ranks) + large_page - 1) / large_page * large_page;
 }
 
-GX_DECL NodeMemory::NodeMemory(int ranks, std::byte* base, std::size_t part_bytes, bool spins)
-    : base_(base), part_bytes_(part_bytes), ranks_(ranks), spins_(spins), stagings_(channels) {}
+GX_DECL NodeMemory::NodeMemory(std::vector<int> members, std::byte* base, std::size_t part_bytes,
+                               bool spins)
+    : members_(std::move(members)),
+      base_(base),
+      part_bytes_(part_bytes),
+      ranks_(static_cast<int>(members_.size())),
+      spins_(spins),
+      stagings_(channels) {}
+
+/// Ranks 0 to n - 1.
+inline std::vector<int> first_ranks(int n) {
+    std::vector<int> ranks(static_cast<std::size_t>(n));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+}
 
 /// Whether there is a core for each rank. Processes may be told different numbers of cores.
 inline bool has_core_for_each(int ranks) {
@@ -82,7 +97,8 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::for_children(int ranks) {
     std::byte* const base =
         map_shared(head_of(ranks) + part * static_cast<std::size_t>(ranks), large_page, -1);
     if (base == nullptr) return nullptr;
-    return std::unique_ptr<NodeMemory>(new NodeMemory(ranks, base, part, has_core_for_each(ranks)));
+    return std::unique_ptr<NodeMemory>(
+        new NodeMemory(first_ranks(ranks), base, part, has_core_for_each(ranks)));
 }
 
 /// "DEVICE INODE" of an open file: processes of two containers may have one number, and what lies
@@ -94,14 +110,19 @@ inline std::string identity_of(int file) {
 }
 
 GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
-                                                     std::chrono::nanoseconds limit) {
-    const int ranks = session.ranks();
+                                                     std::chrono::nanoseconds limit,
+                                                     std::vector<int> members) {
+    if (members.empty()) members = first_ranks(session.ranks());
+    const int ranks = static_cast<int>(members.size());
+    const auto own = std::ranges::find(members, session.rank());
+    GX_EXPECT(own != members.end(), "a rank that is one of its machine's");
+    const auto place = static_cast<int>(own - members.begin());
     Descriptor file;
     std::string path = "none";
     std::size_t part = part_of(ranks), all = 0;
     bool spins = false;
     const auto all_of = [&] { return head_of(ranks) + part * static_cast<std::size_t>(ranks); };
-    if (session.rank() == 0) {
+    if (place == 0) {
         all = all_of();
         if (may_grow_to(all)) file = Descriptor(::memfd_create("gx", MFD_CLOEXEC));
         if (file && ::ftruncate(file.get(), static_cast<off_t>(all)) == 0)
@@ -109,19 +130,19 @@ GX_DECL std::unique_ptr<NodeMemory> NodeMemory::join(Session& session,
                    " " + std::to_string(part) + (has_core_for_each(ranks) ? " 1 " : " 0 ") +
                    identity_of(file.get());
     }
-    std::istringstream said(session.gather(path, limit).front());
+    std::istringstream said(session.gather(path, limit)[std::size_t(members.front())]);
     std::byte* base = nullptr;
     if (std::string identity;
         said >> path >> part >> spins && std::getline(said >> std::ws, identity)) {
         all = all_of();
-        if (session.rank() != 0) file = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+        if (place != 0) file = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
         if (file && identity_of(file.get()) == identity)
             base = map_shared(all, large_page, file.get());
     }
     std::unique_ptr<NodeMemory> mine;
     if (base != nullptr) {
-        mine.reset(new NodeMemory(ranks, base, part, spins));
-        mine->be(session.rank());
+        mine.reset(new NodeMemory(std::move(members), base, part, spins));
+        mine->be(place);
     }
     for (const std::string& one : session.gather(mine ? "mapped" : "none", limit))
         if (one != "mapped") return nullptr;
@@ -226,7 +247,7 @@ GX_DECL Delivery NodeMemory::share(Session& session, std::chrono::nanoseconds de
     if (is_last)
         for (std::size_t k = 0; k < n; ++k)
             GX_EXPECT(meet(m.places[k].bucket, bucket),
-                      gx::detail::unequal_meeting(rank_, static_cast<int>(k), channel, bucket,
+                      gx::detail::unequal_meeting(members_[r], members_[k], channel, bucket,
                                                   m.places[k].bucket));
     if (!works && gx::detail::spin(spins_, [&] { return m.worked->is_open(last); })) {
         take_back();
@@ -277,11 +298,14 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
     if (gx::detail::spin(spins_, open)) return {};
     gx::detail::Patience patience(deadline);
     const auto all = std::views::iota(0, ranks_);
-    const auto missing = [&](int r) { return (m.seats[r].*count).load() < meetings ? r : -1; };
+    const auto missing = [&](int i) {  // of those that share; the rank in the session, or -1
+        return (m.seats[i].*count).load() < meetings ? members_[std::size_t(i)] : -1;
+    };
     const auto absent = [&](bool left) {  // the first rank that has not come
-        for (const int r : all) {
+        for (const int i : all) {
+            const int r = members_[std::size_t(i)];
             const bool gone = !left || session.left(r);  // before its seat, which then is final
-            if (gone && missing(r) >= 0) return r;
+            if (gone && missing(i) >= 0) return r;
         }
         return -1;
     };
@@ -297,7 +321,7 @@ GX_DECL Delivery NodeMemory::wait(Session& session, std::chrono::nanoseconds dea
             cause = session.await_cause();
         }
         if (cause.stopped()) {
-            return {cause.rank == rank_ ? Delivery::Outcome::cancelled : cause.outcome(),
+            return {cause.rank == session.rank() ? Delivery::Outcome::cancelled : cause.outcome(),
                     cause.rank};
         }
         std::this_thread::sleep_for(std::chrono::microseconds(20));

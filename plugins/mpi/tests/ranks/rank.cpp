@@ -44,6 +44,7 @@
 #include <trainer/small.hpp>
 
 #include "ends.hpp"
+#include "levels.hpp"
 #include "reductions.hpp"
 #include "training.hpp"
 
@@ -558,6 +559,16 @@ const std::map<std::string, Mode> modes{
      [](const std::string&, const Arguments&) {
          mpi::World<> world;
          return wire(world);
+     }},
+    {"levels",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world({.join_deadline = std::chrono::seconds(20)});
+         return mpi_tests::levels(world);
+     }},
+    {"last_leaves",
+     [](const std::string&, const Arguments&) {
+         mpi::World<> world({.deadline = std::chrono::minutes(10)});
+         return mpi_tests::last_rank_leaves(world);
      }},
     {"native",
      [](const std::string&, const Arguments&) {

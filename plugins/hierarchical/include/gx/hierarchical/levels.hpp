@@ -24,8 +24,9 @@
 
 namespace gx::detail::hierarchical {
 
-/// The ranks of one machine as a transport, which share memory where all ranks of all machines do.
-/// Ranks are placed regularly, and every machine calls share() equally often.
+/// The ranks of one machine as a transport, which share memory where all ranks of all machines do,
+/// or those of each machine. Ranks are placed regularly, and every machine calls share() equally
+/// often.
 template <Transport T>
 class MachineGroup : public collective::Group<T> {
 public:
@@ -35,17 +36,19 @@ public:
     [[nodiscard]] bool shares_memory() const
         requires SharesMemory<T>
     {
-        return this->under().shares_memory();
+        return machine_shares_memory(this->under());
     }
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work)
         requires SharesMemory<T>
     {
         const auto on_machine = [&](std::span<const std::span<std::byte>> all) {
-            work(all.subspan(static_cast<std::size_t>(this->members().at(0)), size()));
+            const bool is_all = this->under().shares_memory();
+            work(all.subspan(is_all ? static_cast<std::size_t>(this->members().at(0)) : 0, size()));
         };
         return this->under().share(channel, mine, on_machine);
     }
-    /// The last rank of all comes after the last one of its machine, so it works for each machine.
+    /// The last rank of all that share comes after the last one of its machine, so it works for
+    /// each machine.
     Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work)
         requires requires(T& t) { t.share_by_last(channel, mine, work); }
     {

@@ -102,6 +102,7 @@ public:
 
 private:
     GX_DECL void find_nodes();
+    GX_DECL void share_memory();
     /// Errors: gx::Error where a rank has not come within `limit`.
     GX_DECL void meet(std::chrono::nanoseconds limit);
     GX_DECL void share_cores();

@@ -58,7 +58,8 @@ public:
 
     /// `communicators`, `collectives`: duplicates of one communicator, whose errors return; they,
     /// the session and `shared` live longer. communicators[c] is channel c's; there is one more, of
-    /// the channels that do not tell buckets. `shared`: memory of all ranks, or nullptr.
+    /// the channels that do not tell buckets. `shared`: memory of all ranks, or of those of this
+    /// machine, or nullptr.
     Messages(std::span<const MPI_Comm> communicators, MPI_Comm collectives, Placement placement,
              coordination::Session& session, const Options& options,
              coordination::NodeMemory* shared = nullptr);
@@ -160,7 +161,10 @@ public:
         return same;
     }
 
-    [[nodiscard]] bool shares_memory() const { return messages_->shared() != nullptr; }
+    [[nodiscard]] bool shares_memory() const {
+        return machine_shares_memory() && messages_->shared()->ranks() == ranks();
+    }
+    [[nodiscard]] bool machine_shares_memory() const { return messages_->shared() != nullptr; }
     Delivery share(int channel, std::span<std::byte> mine, SharedWork work) {
         return messages_->share(channel, mine, work, bucket_);
     }

@@ -12,6 +12,7 @@
 #include <cstring>    // memcpy
 #include <exception>  // uncaught_exceptions
 #include <map>        // ranks of a host
+#include <numeric>    // iota
 #include <optional>   // a listener
 #include <random>     // run ids
 #include <sstream>    // addresses
@@ -340,8 +341,7 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
         find_nodes();
         meet(options_.join_deadline);
         share_cores();
-        if (roster_.nodes() == 1)
-            shared_ = coordination::NodeMemory::join(*session_, options_.join_deadline);
+        share_memory();
     } catch (...) {
         leave_open();
         throw;
@@ -354,6 +354,15 @@ GX_DECL Job::Job(JobOptions options, MPI_Comm communicator)
         std::fputs((line + "\n").c_str(), stderr);
     }
     living_.emplace(this);
+}
+
+// Memory of the ranks of each machine, where machines have equally many, one after the other.
+GX_DECL void Job::share_memory() {
+    const Placement p = placement();
+    if (!p.regular() || (p.machines > 1 && p.ranks_per_machine == 1)) return;
+    std::vector<int> members(static_cast<std::size_t>(p.ranks_per_machine));
+    std::iota(members.begin(), members.end(), p.node_of(rank_) * p.ranks_per_machine);
+    shared_ = coordination::NodeMemory::join(*session_, options_.join_deadline, std::move(members));
 }
 
 // The node of a rank is the lowest rank that shares memory with it, as MPI sees it.
@@ -496,9 +505,12 @@ GX_DECL WorldInfo Job::info() const {
                   "rank " + std::to_string(rank_) + " has " + std::to_string(cores_) +
                       (cores_ == 1 ? " core" : " cores"),
                   "coordination at " + address_,
-                  shared_ ? "ranks share memory, on pages of " + coordination::NodeMemory::pages()
-                          : "ranks share no memory: they are of several hosts, or the system has "
-                            "none to share"};
+                  shared_ ? std::string(roster_.nodes() == 1 ? "ranks share memory"
+                                                             : "ranks of a host share memory") +
+                                ", on pages of " + coordination::NodeMemory::pages()
+                          : "ranks share no memory: hosts have one rank each or unequal numbers, "
+                            "ranks of a host do not follow one another, or the system has none to "
+                            "share"};
     if (threading_.on_callers_alone)
         info.notes.emplace_back(
             "reductions on the rank's own thread, not beside the backward pass, as the program "
