@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <gx/io/build_id.hpp>
 #include <gx/loader/synthetic.hpp>
 #include <gx/model/lenet.hpp>
 #include <gx/scheduler/constant.hpp>
@@ -185,6 +186,9 @@ TEST(RunTerms, DifferWhereAnOptionThatChangesTheTrajectoryDoes) {
     RunOptions silent = options;  // what has no effect on the weights
     silent.trace_steps = 7;
     EXPECT_EQ(terms(composition(), silent), terms(composition(), options));
+    EXPECT_TRUE(testing_support::holds(
+        terms(composition(), options).options,
+        "\nprogram (its build id; copy one build to all machines)=" + gx::build_id() + "\n"));
 }
 
 TEST(Run, IsPlannedAnewForSurvivors) {

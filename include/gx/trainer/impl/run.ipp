@@ -14,6 +14,7 @@
 #include <gx/core/error.hpp>                         // Error
 #include <gx/core/hash_bits.hpp>                     // hash_bits
 #include <gx/io/atomic_file.hpp>                     // AtomicFile
+#include <gx/io/build_id.hpp>                        // build_id
 #include <gx/io/folder_lock.hpp>                     // FolderLock
 #include <gx/io/json_value.hpp>                      // read_json
 #include <gx/trainer/monitor/checkpoint_writer.hpp>  // CheckpointWriter
@@ -495,6 +496,8 @@ GX_DECL RunTerms terms_of(const Run& run, int ranks) {
     if (run.options.checkpoints.every_steps > 0)
         add("checkpoints.every_steps", run.options.checkpoints.every_steps);
     for (const Checkpoint::Option& o : run.composition.choices) add(o.name, o.value);
+    // Other code may round otherwise.
+    add("program (its build id; copy one build to all machines)", build_id());
     return {.composition = run.composition.name,
             .seed = run.options.seed,
             .options = options,

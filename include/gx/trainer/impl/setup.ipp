@@ -497,10 +497,11 @@ GX_DECL void with_memory(int rank, FunctionRef<const RunPhase&()> phase, Functio
     }
 }
 GX_DECL void throw_replicas_differ(std::int64_t step, int rank) {
-    throw Error(
-        fmt::format("step {}: the weights of rank {} differ from those of rank 0. The reducer gave "
-                    "ranks different averages; test it with the conformance kit of gx/testing.",
-                    step, rank));
+    throw Error(fmt::format(
+        "step {}: the weights of rank {} differ from those of rank 0. The reducer gave "
+        "ranks different averages, or their libraries or CPUs compute differently; test "
+        "the reducer with the conformance kit of gx/testing.",
+        step, rank));
 }
 GX_DECL void throw_survivors_differ(std::int64_t step, int rank, int other) {
     throw Error(
