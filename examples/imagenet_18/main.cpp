@@ -147,10 +147,12 @@ int main(int argc, char** argv) {
     app.option_defaults()->always_capture_default();
     app.add_option("--runs", runs, "of each, with another seed")->check(count_in(1, 100));
     app.add_option("--top5", target_pct, "accuracy to reach, in %")->check(number_in(1, 100));
-    app.add_option("--folder", folder, "where the images are drawn; else they go at the end");
+    app.add_option("--folder", folder,
+                   "a new one, where the images are drawn; else they go at the end");
     return run_program(app, argc, argv, [&] {
         std::optional<recipes::TemporaryFolder> temporary;
         if (folder.empty()) folder = temporary.emplace("gx-imagenet-18").path;
+        else recipes::make_new_folder(folder);
         compare(runs, target_pct, folder);
     });
 }

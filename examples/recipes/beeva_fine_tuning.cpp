@@ -62,9 +62,7 @@ int main(int argc, char** argv) {
     app.add_option("--drawn", drawn, "images of a known class")->check(count_in(8, 250));
     app.add_option("--folder", kept, "a new one, for images and weights; else they go at the end");
     return run_program(app, argc, argv, [&] {
-        if (!kept.empty() && fs::exists(kept))
-            throw Error(
-                fmt::format("--folder '{}' is there already: name a new one", kept.string()));
+        if (!kept.empty()) recipes::make_new_folder(kept);
         std::optional<recipes::TemporaryFolder> temporary;
         const fs::path folder = kept.empty() ? temporary.emplace("gx-recipe-beeva").path : kept;
         recipes::draw_images(folder / "known", {.end_class = known, .train = drawn});

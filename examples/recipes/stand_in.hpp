@@ -81,6 +81,15 @@ public:
     std::filesystem::path path{};
 };
 
+/// Makes the folder of a program's --folder, so that nothing is drawn beside other images.
+inline void make_new_folder(const std::filesystem::path& folder) {
+    std::error_code trouble;
+    if (std::filesystem::create_directories(folder, trouble)) return;
+    throw gx::Error("--folder '" + folder.string() +
+                    (trouble ? "' can't be made: " + trouble.message() : "' is there already") +
+                    ". Name a new one.");
+}
+
 struct StandIns {
     int first_class = 0, end_class = classes;
     int train = 100, test = 25;     ///< images of a class
