@@ -227,7 +227,8 @@ TEST(MachineJson, AClusterNamesItsChoices) {
               "c.json: field 'machine.host_gb_per_s' is missing or 0: GPUs reach the NICs at this "
               "rate, or by 'wiring'");
     EXPECT_EQ(refused(R"({"machine": {"gpu": "K80", "host_gb_per_s": 12}, "machines": 2})"),
-              "c.json: machine 'c.json': a NIC of zero rate: a link needs a rate above 0");
+              "c.json: machine 'c.json': NICs of zero rate: set nic_line_rate, nic_gbps in a file, "
+              "above 0");
     EXPECT_EQ(refused(R"({"machine": "DGX-1V", "machines": 2,
                           "profile": {"like": "nccl-2.10", "goodput": 3}})"),
               "c.json: line 2: field 'profile.goodput' is 3: expected 0.01 to 1");

@@ -238,7 +238,9 @@ std::string refusal(const gx::sim::ClusterSpec& spec) {
 TEST(Topology, SaysWhatCannotBeBuilt) {
     auto spec = gx::sim::ethernet_10g();
     spec.machine.nic_line_rate = {0};
-    EXPECT_EQ(refusal(spec), "machine '1 x V100': a NIC of zero rate: a link needs a rate above 0");
+    EXPECT_EQ(
+        refusal(spec),
+        "machine '1 x V100': NICs of zero rate: set nic_line_rate, nic_gbps in a file, above 0");
     spec = {.machine = four_on_pcie(), .machines = 2};
     spec.machine.nic_line_rate = 100_Gbps;
     EXPECT_EQ(refusal(spec),

@@ -193,7 +193,7 @@ GX_DECL void check(const ClusterSpec& c) {
         throw Error(named(m) + "it is not connected: " + std::to_string(c.machines) +
                     " machines need a NIC each");
     if (!(c.nic_rate().count > 0))
-        throw Error(named(m) + "a NIC of zero rate: a link needs a rate above 0");
+        throw Error(named(m) + "NICs of zero rate: set nic_line_rate, nic_gbps in a file, above 0");
     if (!m.wiring.known && !(m.host_bandwidth.count > 0))
         throw Error(named(m) + "its NICs are behind a link of zero rate: set host_bandwidth");
     for (int n = 0; n < m.nics && m.wiring.known; ++n) {
