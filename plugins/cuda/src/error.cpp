@@ -67,7 +67,8 @@ std::string remedy(cudaError_t error, const std::string& call) {
         case cudaErrorInvalidDevice:
             return "Name a GPU that nvidia-smi lists and CUDA_VISIBLE_DEVICES does not hide.";
         case cudaErrorNoKernelImageForDevice:
-            return "Build gx::cuda for this GPU: -D CMAKE_CUDA_ARCHITECTURES=native.";
+            return "Build gx::cuda for this GPU: -D CMAKE_CUDA_ARCHITECTURES=native; CUDA 13 has "
+                   "dropped GPUs before sm_75, as V100: build those by clang 19 and CUDA 12.";
         default: break;
     }
     if (is_sticky(error))
