@@ -1,9 +1,11 @@
 #include <gx/coordination/socket.hpp>
 
 #include <fcntl.h>       // fcntl
+#include <net/if.h>      // ifreq
 #include <netinet/in.h>  // sockaddr_in
 #include <poll.h>        // poll
 #include <sched.h>       // unshare
+#include <sys/ioctl.h>   // a loopback interface
 #include <sys/mount.h>   // another resolv.conf
 #include <sys/resource.h>
 #include <sys/socket.h>  // send, recv
@@ -171,6 +173,30 @@ TEST(Socket, ARootThatDoesNotListenIsNamed) {
     const std::string address = "unix:" + (folder / "socket").string();
     const std::string text = sentence_of([&] { (void)connect_to(address, 0s); });
     EXPECT_NE(text.find("'" + address + "' can't be reached"), text.npos) << text;
+}
+
+/// A network of this thread alone, with a loopback interface. False where there is none.
+bool has_network_of_its_own() {
+    if (::unshare(CLONE_NEWNET) != 0) return false;
+    const Descriptor s(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq loopback{};
+    std::ranges::copy(std::string_view("lo"), loopback.ifr_name);
+    loopback.ifr_flags = IFF_UP;
+    return ::ioctl(s.get(), SIOCSIFFLAGS, &loopback) == 0;
+}
+/// Where the only port for connections is that of the address, the system connects a socket to
+/// itself (a simultaneous open), at the first attempt.
+TEST(Socket, AnAddressWhereNobodyListensIsNotReachedByTheSocketItself) {
+    std::jthread([] {
+        if (!has_network_of_its_own()) GTEST_SKIP() << "skipped: it needs root";
+        std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40002 40003" << std::flush;
+        for (const std::string address : {"tcp:127.0.0.1:40002", "tcp:[::1]:40002"}) {
+            const std::string text = sentence_of([&] { (void)connect_to(address, 50ms); });
+            if (text.find("Cannot assign") != text.npos) continue;  // no IPv6
+            EXPECT_EQ(text, "address '" + address + "' can't be reached: Connection refused");
+            EXPECT_EQ(sentence_of([&] { const Listener root(address); }), "");
+        }
+    });
 }
 
 /// A DNS server: SERVFAIL for the first query of each type, then A 127.0.0.1 and AAAA ::1.

@@ -140,6 +140,21 @@ inline bool connect_within(int socket, const sockaddr* a, socklen_t size, Durati
 
 inline constexpr std::chrono::seconds longest_attempt{5};  // of one address
 
+/// Whether nobody listened, and the system connected the socket to itself, as it may where the port
+/// is one that it gives to connections: a simultaneous open. Such a one does not hold the port when
+/// it is closed.
+inline bool is_connected_to_itself(int socket) {
+    sockaddr_storage own{}, peer{};
+    socklen_t size = sizeof(own), peer_size = sizeof(peer);
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0 ||
+        ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0 ||
+        size != peer_size || std::memcmp(&own, &peer, size) != 0)
+        return false;
+    const ::linger at_once{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    return true;
+}
+
 /// Whether the other side may not be there yet.
 inline bool is_not_yet(int error) {
     return error == ECONNREFUSED || error == ENOENT || error == EAGAIN || error == ETIMEDOUT ||
@@ -172,7 +187,8 @@ inline Descriptor try_connect(std::string_view address, const Parsed& p, Duratio
         const Duration share = std::min(limit, patience.left() / left--);
         if (s && connect_within(s.get(), a->ai_addr, a->ai_addrlen, share, patience)) {
             notice_vanished_hosts(s.get());
-            return s;
+            if (!is_connected_to_itself(s.get())) return s;
+            errno = ECONNREFUSED;
         }
         if (error == 0 || !is_not_yet(error)) error = errno;
     }
