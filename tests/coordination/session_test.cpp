@@ -448,6 +448,20 @@ TEST(Session, TheLossOfTheRootIsSaidWithWhatTheRankBeginsWith) {
     EXPECT_TRUE(has(cause_of(session).text, "noticed by rank 1 in operation no run"))
         << session.cause().text;
 }
+/// Whatever else listens at its address may answer, and keep the connection open.
+TEST(Session, ARootThatSendsWhatNoRootDoesIsLostAndNotWaitedFor) {
+    const std::vector<Message> wrong{Leaving{}, Welcome{}, Left{7}, Note{1, {}}};
+    for (const Message& message : wrong) {
+        Member1 m(2);
+        const auto bytes = encode(message);
+        ASSERT_EQ(::send(m.root.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+        const Cause cause = cause_of(*m.session);
+        EXPECT_EQ(cause.reason, Reason::lost) << cause.text;
+        EXPECT_EQ(cause.rank, 0) << cause.text;
+        m.session->leave();
+        EXPECT_TRUE(m.session->end(60s)) << cause.text;
+    }
+}
 TEST(Session, AHalfMessageAndThenTheEndIsSaid) {
     auto [of_root, raw] = socket_pair();
     std::vector<Descriptor> members(2);

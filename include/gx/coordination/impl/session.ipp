@@ -523,7 +523,7 @@ GX_DECL Duration Session::next_tick() const {
 GX_DECL bool Session::gave_up_root() const {
     const Cause& c = member_.cause();
     return c.rank == 0 && c.observer == rank() &&
-           (c.reason == Reason::silent || c.reason == Reason::absent);
+           (c.reason == Reason::lost || c.reason == Reason::silent || c.reason == Reason::absent);
 }
 
 GX_DECL void Session::exit_without_root() const {
