@@ -199,6 +199,28 @@ TEST(Socket, AnAddressWhereNobodyListensIsNotReachedByTheSocketItself) {
     });
 }
 
+/// `file` in the place of a file of the system's, for this thread alone. False where it can't be.
+bool mounts(const std::filesystem::path& file, const char* over) {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           ::mount(file.c_str(), over, nullptr, MS_BIND, nullptr) == 0;
+}
+/// As Debian's own file of hosts has it: who connects to the name tries 127.0.0.1 first.
+TEST(Socket, WhoListensForANameTakesTheAddressThatOthersTryFirst) {
+    const testing_support::Folder folder;
+    std::ofstream(folder / "hosts") << "127.0.0.1 localhost\n::1 localhost\n";
+    std::jthread([&] {
+        if (!mounts(folder / "hosts", "/etc/hosts")) GTEST_SKIP() << "skipped: it needs root";
+        const Listener other("tcp:127.0.0.1:0");
+        const std::string address = "tcp:localhost" + other.address().substr(13);
+        EXPECT_EQ(sentence_of([&] { const Listener root(address); }),
+                  "address '" + address + "' can't be listened to: Address already in use");
+        const Listener root("tcp:localhost:0");
+        const std::string where = "tcp:127.0.0.1" + root.address().substr(13);
+        EXPECT_EQ(sentence_of([&] { (void)connect_to(where, 0s); }), "");
+    });
+}
+
 /// A DNS server: SERVFAIL for the first query of each type, then A 127.0.0.1 and AAAA ::1.
 void serve_names(int socket, std::atomic<int>& queries) {
     for (char packet[512];;) {
@@ -234,9 +256,7 @@ int connect_where_names_come_late() {
     a.sin_family = AF_INET, a.sin_port = htons(53), a.sin_addr.s_addr = htonl(0x7F000039);
     const Descriptor names(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (::bind(names.get(), reinterpret_cast<sockaddr*>(&a), sizeof(a)) != 0 ||
-        ::unshare(CLONE_NEWNS) != 0 ||
-        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount(file.c_str(), "/etc/resolv.conf", nullptr, MS_BIND, nullptr) != 0)
+        !mounts(file, "/etc/resolv.conf"))
         return 77;
     std::atomic<int> queries = 0;
     std::thread server([&] { serve_names(names.get(), queries); });

@@ -79,8 +79,9 @@ private:
 class Listener {
 public:
     /// `address`: "unix:PATH" or "tcp:HOST:PORT"; port 0 takes a free one; an IPv6 host stands in
-    /// brackets, and [::] is every address, of IPv4 too. The file of a socket without a listening
-    /// process is replaced; only this user may connect to it.
+    /// brackets, and [::] is every address, of IPv4 too; of a name's addresses, the first of this
+    /// machine in the order of connect_to(). The file of a socket without a listening process is
+    /// replaced; only this user may connect to it.
     /// Errors: gx::Error for text that is no address, and where it can't be listened to.
     explicit Listener(std::string_view address);
     Listener(Listener&& other) noexcept

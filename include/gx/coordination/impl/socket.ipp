@@ -100,6 +100,15 @@ inline Found find_host(std::string_view address, const Parsed& p, bool listening
     throw Error(sentence);
 }
 
+/// Its addresses in the order in which they are tried: of IPv4 first.
+inline std::vector<const addrinfo*> in_order(const Found& found) {
+    std::vector<const addrinfo*> all;
+    for (const bool ipv4 : {true, false})
+        for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next)
+            if ((a->ai_family == AF_INET) == ipv4) all.push_back(a);
+    return all;
+}
+
 /// A host that vanishes sends nothing: the kernel asks after a second, and gives up after three.
 inline void notice_vanished_hosts(int socket) {
     const auto set = [&](int level, int name, int value) {
@@ -175,10 +184,7 @@ inline Descriptor try_connect(std::string_view address, const Parsed& p, Duratio
     }
     const Found found = find_host(address, p, false);
     patience.skip();  // a name server may have taken seconds
-    std::vector<const addrinfo*> all;
-    for (const bool ipv4 : {true, false})
-        for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next)
-            if ((a->ai_family == AF_INET) == ipv4) all.push_back(a);
+    const std::vector<const addrinfo*> all = in_order(found);
     if (all.size() == 1) limit = longest_attempt;
     auto left = std::ssize(all);
     int error = 0;
@@ -211,9 +217,10 @@ inline Descriptor listen_at_path(std::string_view address, const Parsed& p) {
     return s;
 }
 
+// Another program at an address that others try earlier would be taken for this one.
 inline Descriptor listen_at_host(std::string_view address, const Parsed& p) {
     const Found found = find_host(address, p, true);
-    for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
+    for (const addrinfo* const a : in_order(found)) {
         Descriptor s(
             ::socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol));
         const int yes = 1;
@@ -224,6 +231,7 @@ inline Descriptor listen_at_host(std::string_view address, const Parsed& p) {
             ::setsockopt(s.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
         if (::bind(s.get(), a->ai_addr, a->ai_addrlen) == 0 && ::listen(s.get(), SOMAXCONN) == 0)
             return s;
+        if (errno == EADDRINUSE) break;
     }
     fail(address, "can't be listened to");
 }
