@@ -59,6 +59,19 @@ inline bool says_more(const Cause& cause, int rank) {
     return cause.reason == Reason::error ? !is_own : is_own;
 }
 
+/// In the handler of `e`: throws it with what the session knows, as what moves messages need not
+/// know why a rank is missing. `sentence`: its cause's, where it says more.
+[[noreturn]] inline void rethrow(const LostRank& e, const Cause& cause,
+                                 const std::string& sentence = "") {
+    const auto outcome = e.delivery().outcome;
+    const bool unexplained =
+        outcome == Delivery::Outcome::timed_out || outcome == Delivery::Outcome::cancelled;
+    const bool died = unexplained && e.lost() == cause.rank && cause.reason == Reason::lost;
+    const Delivery delivery = died ? Delivery{cause.outcome(), cause.rank} : e.delivery();
+    if (died || !sentence.empty()) throw LostRank(e.where(), delivery, sentence);
+    throw;
+}
+
 }  // namespace detail::process_run
 
 GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool begun) {
@@ -68,15 +81,7 @@ GX_DECL void throw_loss(Session& session, const std::exception_ptr& own, bool be
     try {
         if (own && begun) std::rethrow_exception(own);
     } catch (const LostRank& e) {
-        // What moves messages need not know why a rank is missing.
-        const auto outcome = e.delivery().outcome;
-        const bool unexplained =
-            outcome == Delivery::Outcome::timed_out || outcome == Delivery::Outcome::cancelled;
-        const bool died = unexplained && e.lost() == cause.rank && cause.reason == Reason::lost;
-        const Delivery delivery = died ? Delivery{cause.outcome(), cause.rank} : e.delivery();
-        if (says_more) throw LostRank(e.where(), delivery, session.sentence());
-        if (died) throw LostRank(e.where(), delivery);
-        throw;
+        detail::process_run::rethrow(e, cause, says_more ? session.sentence() : "");
     }
     throw LostRank({.rank = session.rank(), .operation = begun ? "ending" : "starting"},
                    {cause.outcome(), cause.rank}, session.sentence());
@@ -86,8 +91,9 @@ GX_DECL void throw_first(Session& session, const std::exception_ptr& own) {
     const Cause cause = session.cause();
     try {
         if (own) std::rethrow_exception(own);
-    } catch (const LostRank&) {
-        if (!detail::process_run::says_more(cause, session.rank())) throw;
+    } catch (const LostRank& e) {
+        if (!detail::process_run::says_more(cause, session.rank()))
+            detail::process_run::rethrow(e, cause);
     }
     if (cause.stopped()) throw Error(session.sentence());
 }
