@@ -200,6 +200,21 @@ TEST(Session, AStrangerThatGoesOnSendingIsNotReadForEver) {
     while (::send(socket.get(), noise.data(), noise.size(), MSG_NOSIGNAL) > 0) continue;
     EXPECT_TRUE(errno == EPIPE || errno == ECONNRESET) << errno;
 }
+/// Checks of health and scans of ports keep theirs open. Else this test does not end.
+TEST(Session, AStrangerThatSaysNothingIsNotWaitedForAtTheEnd) {
+    const Folder folder;
+    Listener listener("unix:" + (folder / "socket").string());
+    const std::string where = listener.address();
+    Session root(options(0, 2), {}, std::move(listener));
+    const Descriptor silent = connect_to(where, 60s);
+    {
+        Session one(options(1, 2), connect_to(where, 60s));
+        EXPECT_EQ(root.join().ranks(), 2);
+        for (Session* s : {&root, &one}) s->leave();
+        for (Session* s : {&root, &one}) EXPECT_TRUE(s->end(60s));
+    }
+    root.part(Duration::max());
+}
 TEST(Session, ARunIdHasOneToAThousandBytes) {
     for (const std::size_t size : {0, 1, 1024, 1025}) {
         auto o = options(0, 1);

@@ -371,7 +371,8 @@ GX_DECL void Session::part(Duration limit) {
     if (!coordinator_) return hang_up();
     for (auto& [id, c] : connections_) c.closing = true;
     waker_.wake();
-    const auto all_gone = [&] { return connections_.empty(); };
+    const auto is_stranger = [](const auto& one) { return one.second.stranger; };
+    const auto all_gone = [&] { return std::ranges::all_of(connections_, is_stranger); };
     gx::detail::Patience patience(limit);
     (void)gx::detail::sleep_until(changed_, lock, patience, all_gone);
 }
