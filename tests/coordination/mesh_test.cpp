@@ -1,6 +1,7 @@
 #include <gx/coordination/mesh.hpp>
 
 #include <linux/sockios.h>  // SIOCOUTQ
+#include <netinet/in.h>     // sockaddr_in
 #include <signal.h>         // kill
 #include <sys/ioctl.h>      // ioctl
 #include <sys/resource.h>   // getrusage
@@ -18,6 +19,7 @@
 #include <numeric>  // iota
 #include <thread>   // ranks of one process
 
+#include <coordination/sessions.hpp>  // NoFreeDescriptor
 #include <testing/processes_run.hpp>  // status_of_child
 
 namespace {
@@ -165,6 +167,28 @@ std::string error_of_connecting(Session& session, std::chrono::nanoseconds limit
         return e.what();
     }
     return "";
+}
+/// The rank that has none left says so of itself, and what to do.
+TEST(Mesh, ARankWithoutADescriptorSaysSo) {
+    auto control = sockets(2);
+    auto zero = session_of(0, 2, std::move(control[0])),
+         one = session_of(1, 2, std::move(control[1]));
+    const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    std::string text;
+    std::jthread rank_0([&] { text = error_of_connecting(*zero, std::chrono::seconds(1)); });
+    one->join();
+    const std::string said = one->gather("")[0];  // "tcp:127.0.0.1:PORT KEY"
+    const testing_support::NoFreeDescriptor none;
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    a.sin_port = htons(static_cast<std::uint16_t>(std::stoi(said.substr(14))));
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&a), sizeof(a)), 0);
+    rank_0.join();
+    EXPECT_NE(text.find(": rank 0 can't accept a connection: Too many open files; raise the limit "
+                        "of open files (ulimit -n) or use fewer ranks"),
+              text.npos)
+        << text;
 }
 TEST(Mesh, ARankThatIsLostWhileOthersConnectToItIsNamedAtOnce) {
     auto control = sockets(2);

@@ -1,7 +1,9 @@
 // Sessions of one process for tests, and a session whose root is the test itself.
 #pragma once
 
-#include <sys/socket.h>  // send, recv
+#include <sys/resource.h>  // limit of open files
+#include <sys/socket.h>    // send, recv
+#include <unistd.h>        // dup
 
 #include <array>
 #include <future>  // a change that is waited for
@@ -68,6 +70,23 @@ inline Cause cause_of(Session& session) {
     await(session, [&] { return session.cause().stopped(); });
     return session.cause();
 }
+
+/// No descriptor can be opened while it lives.
+class NoFreeDescriptor {
+public:
+    NoFreeDescriptor() {
+        ::getrlimit(RLIMIT_NOFILE, &before_);
+        Descriptor free(::dup(0));
+        rlimit limit = before_;
+        limit.rlim_cur = static_cast<rlim_t>(free.get());
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    NoFreeDescriptor(const NoFreeDescriptor&) = delete;
+    ~NoFreeDescriptor() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+private:
+    rlimit before_{};
+};
 
 /// A session of rank 1; the test is its root.
 struct Member1 {

@@ -127,6 +127,8 @@ private:
 
 /// Whether this errno means that file descriptors or memory are exhausted.
 [[nodiscard]] GX_DECL bool no_descriptor_is_left(int error);
+/// That rank `rank` can't accept a connection for this errno, with the remedy of a limit of files.
+[[nodiscard]] GX_DECL std::string not_accepted(int rank, int error);
 
 /// The name of this machine.
 [[nodiscard]] GX_DECL std::string host_name();

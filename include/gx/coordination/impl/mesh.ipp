@@ -9,7 +9,7 @@
 
 #include <algorithm>  // find
 #include <cerrno>     // EAGAIN
-#include <cstring>    // memcpy, strerror
+#include <cstring>    // memcpy
 #include <memory>     // construct_at
 #include <random>     // keys
 #include <system_error>
@@ -136,7 +136,7 @@ inline void accept_others(Session& session, Listener& listener, std::uint64_t ke
         const bool is_full = accepts && no_descriptor_is_left(errno);
         if (accepts) problem = unreachable;
         if (is_full) {
-            problem = std::string("a connection can't be accepted: ") + std::strerror(errno);
+            problem = not_accepted(session.rank(), errno);
             accept_again = steady_now() + pause;
         }
         std::erase_if(strangers, greeted);

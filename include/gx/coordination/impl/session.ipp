@@ -585,8 +585,7 @@ GX_DECL void Session::accept_all() {
         return;
     }
     if (!no_descriptor_is_left(errno)) return;
-    coordinator_->not_accepted(std::string("a connection can't be accepted: ") +
-                               std::strerror(errno));
+    coordinator_->not_accepted(not_accepted(rank(), errno));
     accept_again_ = saturating_sum(steady_now(), detail::session::accept_pause);
 }
 

@@ -325,6 +325,11 @@ GX_DECL bool no_descriptor_is_left(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+GX_DECL std::string not_accepted(int rank, int error) {
+    return "rank " + std::to_string(rank) + " can't accept a connection: " + std::strerror(error) +
+           (detail::socket::is_of_open_files(error) ? detail::socket::raise_open_files : "");
+}
+
 GX_DECL Descriptor connect_to(std::string_view address, Duration limit) {
     const auto parsed = detail::socket::parse(address);
     const Duration end = saturating_sum(steady_now(), limit);  // of waits for a name server
