@@ -34,6 +34,10 @@ TEST(LostRank, SaysHowTheOtherRankIsMissing) {
               head +
                   "timed out. Look at that rank's own error, or, if it has none, at the "
                   "deadline, then go on from the last checkpoint.");
+    const gx::LostRank outside({.rank = 1, .operation = "ending"}, {Outcome::cancelled, 0});
+    EXPECT_STREQ(outside.what(),
+                 "rank 1, operation ending: rank 0 stopped first. Look at that rank's own error, "
+                 "then go on from the last checkpoint.");
 }
 
 }  // namespace

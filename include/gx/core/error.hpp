@@ -66,9 +66,9 @@ struct [[nodiscard]] Delivery {
 class LostRank : public Error {
 public:
     struct Where {
-        int rank = -1;  ///< that reports the loss
-        std::int64_t step = -1;
-        int bucket = -1;  ///< of `buckets`; -1: not of a gradient
+        int rank = -1;           ///< that reports the loss
+        std::int64_t step = -1;  ///< -1: before the first or behind the last
+        int bucket = -1;         ///< of `buckets`; -1: not of a gradient
         int buckets = 0;
         std::string operation{};
     };

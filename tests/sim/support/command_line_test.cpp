@@ -279,7 +279,7 @@ TEST(RunProgram, TellsWhatIsThrown) {
     EXPECT_EQ(told(gx::Error("gx: this run can't start"), 2), "gx try: this run can't start\n");
     EXPECT_EQ(told(std::runtime_error("a broken fan"), 1), "gx try: a broken fan\n");
     const gx::LostRank lost({.rank = 1}, {gx::Delivery::Outcome::timed_out, 2});
-    EXPECT_EQ(told(lost, 1).find("gx try: rank 1, step -1"), 0u);
+    EXPECT_EQ(told(lost, 1).find("gx try: rank 1, operation "), 0u);
     EXPECT_EQ(told(std::bad_alloc(), 1).find("gx try: there is not enough memory for this."), 0u);
     const auto again = std::make_error_code(std::errc::resource_unavailable_try_again);
     EXPECT_EQ(told(std::system_error(again), 1).find("gx try: a thread can't be started."), 0u);

@@ -12,7 +12,8 @@ namespace gx {
 namespace detail::error {
 
 GX_COLD GX_DECL std::string sentence(const LostRank::Where& w, Delivery d) {
-    std::string text = "rank " + std::to_string(w.rank) + ", step " + std::to_string(w.step);
+    std::string text = "rank " + std::to_string(w.rank);
+    if (w.step >= 0) text += ", step " + std::to_string(w.step);
     if (w.bucket >= 0)
         text += ", bucket " + std::to_string(w.bucket) + " of " + std::to_string(w.buckets);
     return text + ", operation " + w.operation + ": " +
