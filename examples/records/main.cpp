@@ -94,6 +94,17 @@ Paths outputs(const Arguments& a) {
     }
     return files;
 }
+/// Removes what an earlier packing has left: --verify would take its shards and new ones for a whole
+/// set. A single shard is replaced at once, with its lists.
+void remove_older(const Arguments& a) {
+    Paths files = outputs(a);
+    if (a.shards == 1) files.resize(1);  // the list of classes
+    for (const fs::path& file : files) {
+        std::error_code absent;
+        const fs::path linked = fs::canonical(file, absent);  // a link stays
+        if (!absent) fs::remove(linked);
+    }
+}
 void expect_names(const Arguments& a) {
     if (!a.output.has_filename())
         throw gx::Error(
@@ -112,8 +123,8 @@ void expect_lines(const std::vector<std::string>& classes) {
 
 /// Writes samples order[first ... last - 1].
 template <class Writer>
-void write_shard(const fs::path& file, Writer writer, const gx::EncodedFiles& source,
-                 gx::EncodedReader& reader, std::span<const std::uint32_t> order, int first_label) {
+void write_shard(const Arguments& a, int shard, Writer writer, const gx::EncodedFiles& source,
+                 gx::EncodedReader& reader, std::span<const std::uint32_t> order) {
     const auto& names = source.info().class_names;
     bool empty = true;
     for (const std::uint32_t index : order) {
@@ -122,7 +133,7 @@ void write_shard(const fs::path& file, Writer writer, const gx::EncodedFiles& so
         if (sample.bytes.empty()) continue;
         const gx::EncodedEntry entry = source.entry(index);
         const bool is_file = entry.bytes == 0;  // named from its class's folder on
-        writer->add(sample.bytes, sample.label + first_label,
+        writer->add(sample.bytes, sample.label + a.first_label,
                     is_file ? names[std::size_t(sample.label)] + "/" + entry.name : entry.name);
         empty = false;
     }
@@ -130,7 +141,8 @@ void write_shard(const fs::path& file, Writer writer, const gx::EncodedFiles& so
         throw gx::Error(
             fmt::format("'{}' would be empty: none of its {} samples can be read; ask for fewer "
                         "shards, or mend the samples. One of them: {}",
-                        file.string(), order.size(), reader.skipped().latest));
+                        shard_path(a, shard).string(), order.size(), reader.skipped().latest));
+    if (shard == 0) remove_older(a);
     writer->commit();
 }
 
@@ -155,20 +167,17 @@ int pack(const Arguments& a) {
         const auto share = std::span(order).subspan(at(s), at(s + 1) - at(s));
         files.push_back(shard_path(a, s));
         if (a.to == "recordio")
-            write_shard(files.back(), std::make_unique<gx::RecordIoWriter>(files.back(), at(s)),
-                        source, *reader, share, a.first_label);
+            write_shard(a, s, std::make_unique<gx::RecordIoWriter>(files.back(), at(s)), source,
+                        *reader, share);
         else
-            write_shard(files.back(), std::make_unique<gx::TfRecordWriter>(files.back()), source,
-                        *reader, share, a.first_label);
+            write_shard(a, s, std::make_unique<gx::TfRecordWriter>(files.back()), source, *reader,
+                        share);
     }
-    const fs::path list = a.output.string() + ".classes.txt";
     if (!info.class_names.empty()) {
         std::string classes;
         for (const std::string& name : info.class_names) classes += name + "\n";
-        files.push_back(list);
-        gx::write_file(list, classes);
-    } else {
-        fs::remove(list);  // names of earlier shards
+        files.push_back(outputs(a).front());
+        gx::write_file(files.back(), classes);
     }
     const std::int64_t skipped = print_skipped(source, *reader, a);
     const std::int64_t packed = info.count - reader->skipped().count;

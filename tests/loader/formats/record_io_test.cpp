@@ -333,5 +333,24 @@ TEST(BadRecordIoWriter, RefusesWhatNoReaderTakes) {
     EXPECT_TRUE(holds(error_of([&] { writer.add({}, 0, "a.jpg"); }), "a.jpg", "is empty"));
     EXPECT_TRUE(holds(error_of([&] { writer.add(as_bytes(image), 0, "a\tb"); }), "has a tab"));
 }
+TEST(BadRecordIoWriter, LeavesNoListsOfEarlierRecordsBesideNewOnes) {
+    const Folder folder;
+    const std::string image = "x";
+    const auto write = [&] {
+        RecordIoWriter writer(folder / "a.rec");
+        writer.add(as_bytes(image), 0, "a.jpg");
+        writer.commit();
+    };
+    write();
+    EXPECT_TRUE(fs::exists(folder / "a.idx") && fs::exists(folder / "a.lst"));
+    const std::string idx_tmp = (folder / "a.idx.tmp").string();
+    RecordIoWriter writer(folder / "a.rec");
+    writer.add(as_bytes(image), 1, "b.jpg");
+    fs::remove(idx_tmp);  // committed behind the records
+    EXPECT_TRUE(holds(error_of([&] { writer.commit(); }), "a.idx' can't be put in place"));
+    EXPECT_EQ(samples_of(RecordIo(folder / "a.rec"))[0].label, 1);
+    EXPECT_FALSE(fs::exists(folder / "a.idx"));
+    EXPECT_FALSE(fs::exists(folder / "a.lst")) << "its label is another image's";
+}
 
 }  // namespace

@@ -269,6 +269,18 @@ def test(folder, draw):
     expect("counts of pack", counts(folder / "json"), (len(expected) - 1, 1))
     expect("one is left out", len(read_recordio((folder / "x.rec").read_bytes())),
            len(expected) - 1)
+    run("--pack", images, "--output", folder / "mix", "--shards", 3, "--seed", 7)
+    data = bytearray((folder / "tf.tfrecord").read_bytes())
+    data[-5] ^= 1  # of the last image
+    (folder / "bad.tfrecord").write_bytes(data)
+    run("--pack", folder / "bad.tfrecord", "--output", folder / "mix", "--shards", 3, status=2)
+    mix = [folder / f"mix-{i:05}-of-00003.rec" for i in range(3)]
+    for ending in ".rec", ".idx", ".lst":
+        expect("of an earlier packing nothing is left among new shards",
+               [shard.with_suffix(ending).exists() for shard in mix], [True, True, False])
+    expect("nor its classes", (folder / "mix.classes.txt").exists(), False)
+    expect("and the last is missed", f"1 of 3 shards are not there, '{mix[2]}' first"
+           in run("--verify", *mix[:2], status=1).stderr, True)
     (folder / "empty" / "a").mkdir(parents=True)
     (folder / "empty" / "a" / "1.png").touch()
     done = run("--pack", folder / "empty", "--output", folder / "v", "--skip-corrupt", status=2)

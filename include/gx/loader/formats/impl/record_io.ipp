@@ -378,10 +378,11 @@ GX_DECL void RecordIoWriter::add(std::span<const std::uint8_t> image, int label,
     ++id_;
 }
 
-// An index of earlier records beside new ones would hide some of them: without one all are found.
+// Beside new records, an index of earlier ones would hide some, and their list would label them.
 GX_DECL void RecordIoWriter::commit() {
     std::error_code hidden;
-    std::filesystem::remove(detail::record_io::beside(rec_path_, ".idx"), hidden);
+    for (const char* ending : {".idx", ".lst"})
+        std::filesystem::remove(detail::record_io::beside(rec_path_, ending), hidden);
     rec_.commit();
     idx_.commit();
     lst_.commit();
