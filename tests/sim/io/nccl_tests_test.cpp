@@ -143,6 +143,18 @@ TEST(NcclTests, ReadsWhatWasPrintedBefore2022) {
     const auto rates = gx::sim::ring_rates(t, "t.txt");
     EXPECT_NEAR(rates.bus.count, 67'108'864 / (3070.3e-6 - 1560.9e-6), 1e6);  // through both
 }
+/// Bandwidths of small buffers have one digit or two, each rounded by itself: a published row.
+TEST(NcclTests, ReadsBandwidthsOfSmallBuffers) {
+    const std::string row =
+        "         512           128     float     sum      -1  34.36    0.01    0.03       0  "
+        "34.48 "
+        "   0.01    0.03       0\n";
+    const std::string text = Printed{}.text();
+    const NcclTests t =
+        read_nccl_tests(replaced(text, "     1048576  ", row + "     1048576  "), "t.txt");
+    ASSERT_EQ(t.rows.size(), 4u);
+    EXPECT_EQ(t.rows[0].out_of_place, gx::nanoseconds(34.36e-6));
+}
 TEST(NcclTests, ColumnsOfSingleIterationsAreSkipped) {
     std::string text = Printed{}.text();
     for (int half = 0; half < 2; ++half) {
@@ -191,6 +203,16 @@ RC_GTEST_PROP(NcclTests, ASimulatedRingTakesWhatWasMeasured, ()) {
         const auto ring = gx::sim::all_reduce_time(gx::collective::Ring(t.ranks), c, r.bytes).time;
         RC_ASSERT(std::abs(gx::seconds(ring) / gx::seconds(r.in_place) - 1) < 0.01);
     }
+}
+RC_GTEST_PROP(NcclTests, ReadsSizesFromEightBytesOn, ()) {
+    Printed p;
+    p.hosts = *rc::gen::inRange(1, 9);
+    p.gpus = *rc::gen::inRange(2, 17);
+    p.bus_gb_s = *rc::gen::inRange(1, 400) * 0.5;
+    p.hop_us = *rc::gen::inRange(100, 6000) * 0.01;
+    p.sizes.clear();
+    for (std::int64_t bytes = 8; bytes <= 1 << 30; bytes *= 2) p.sizes.push_back(bytes);
+    RC_ASSERT(read(p).rows.size() == p.sizes.size());
 }
 
 // ---- What is refused ----------------------------------------------------------------
