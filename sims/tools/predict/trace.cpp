@@ -21,6 +21,7 @@ constexpr std::string_view step_name = "ProfilerStep#";
 constexpr std::string_view update_name = "Optimizer.step#";
 constexpr std::string_view function_name = "autograd::engine::evaluate_function: ";
 constexpr std::string_view gradient_name = "torch::autograd::AccumulateGrad";
+constexpr std::string_view checkpoint_name = "CheckpointFunctionBackward";
 
 constexpr double begin_most = 1e18, lasts_most = 1e14;  // microseconds
 
@@ -146,6 +147,12 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
         p.kernels.back().launched = launch->second;
     }
     const std::string where = fmt::format("{}: {}: ", file, step.name);
+    for (const Event& f : p.functions)
+        if (f.name.ends_with(checkpoint_name))
+            throw Error(fmt::format(
+                "{}'{}': activations have gradients in it that can't be told from those of "
+                "parameters: checkpoint with use_reentrant=False",
+                where, checkpoint_name));
     if (p.gradients.empty())
         throw Error(where + "no gradient is ready in it (no '" + std::string(gradient_name) +
                     "'): profile a training step, backward() included, with "
@@ -240,7 +247,7 @@ struct Pass {
 
 /// The passes that make gradients. The engine runs functions from the last operation of forward to
 /// the first, so that one of a later operation than all before it begins another pass. (Functions
-/// inside of others are those of a recomputed part.)
+/// inside of others are those of a backward pass within one.)
 /// Source: PyTorch torch/csrc/autograd/engine.h: ready functions are ordered by sequence number.
 std::vector<Pass> passes_of(const Parts& p, const std::string& where) {
     std::vector<Pass> all;

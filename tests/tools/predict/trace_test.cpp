@@ -80,7 +80,7 @@ TEST(Trace, PartsOfTheMedianStep) {
 Json two_micro_batches() {
     Json all = Json::array({event("user_annotation", "ProfilerStep#1", 0, 2000)});
     for (const auto& [begin, end, sequence] : {std::tuple{300.0, 800.0, 9}, {1000.0, 1600.0, 19}}) {
-        all.push_back(function("CheckpointFunctionBackward", begin, 200, sequence));
+        all.push_back(function("RecomputedBackward", begin, 200, sequence));
         if (sequence > 9) all.push_back(function("AddmmBackward0", begin + 50, 50, 29));
         all.push_back(function("ReluBackward0", begin + 200, 50, sequence - 1));
         all.push_back(function("torch::autograd::AccumulateGrad", begin + 260, 30));
@@ -300,6 +300,14 @@ TEST(Trace, CollectivesOfSeveralProcessesAreRefused) {
     beside.push_back(event("cpu_op", "gloo:all_reduce", 9'900, 100));
     beside.push_back(event("cpu_op", "gloo:all_reduce", 2'500, 100));
     EXPECT_EQ(error(beside, 4), "no error");
+}
+/// Inside of such a function the inputs of the checkpointed part get gradients, as parameters do.
+TEST(Trace, ReentrantCheckpointsAreRefused) {
+    Json all = three_steps();
+    all.push_back(function("CheckpointFunctionBackward", 10'550, 200));
+    all.push_back(gradient(10'700, 10, Json::array({Json::array({256, 512})})));
+    EXPECT_TRUE(holds(refusal(all), "t.json: ProfilerStep#7: 'CheckpointFunctionBackward'",
+                      "activations", "checkpoint with use_reentrant=False"));
 }
 /// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
 TEST(Trace, PassesOfDifferentGradientsAreRefused) {
