@@ -2,6 +2,7 @@
 
 #include <loader/formats/shards.hpp>  // stored_samples, bytes_of
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -121,6 +122,18 @@ TEST(WebDataset, FoldersAndLinksHaveNoData) {
     EXPECT_THAT(
         samples_of(WebDataset(folder / "a.tar")),
         ElementsAre(StoredSample{"zero", 0}, StoredSample{"one", 1}, StoredSample{"two", 2}));
+}
+/// As 'tar --label' writes it, whose size is left empty.
+TEST(WebDataset, ALabelOfTheVolumeIsNoMember) {
+    const Folder folder;
+    std::string label = member("volume", "", 'V');
+    unsigned sum = 0;
+    label.replace(124, 12, 12, '\0');
+    label.replace(148, 8, 8, ' ');
+    for (const char c : label) sum += static_cast<unsigned char>(c);
+    label.replace(148, 6, fmt::format("{:06o}", sum));
+    write_text(folder / "a.tar", label + sample("a", "x", 1) + end);
+    EXPECT_THAT(samples_of(WebDataset(folder / "a.tar")), ElementsAre(StoredSample{"x", 1}));
 }
 
 // ---- A property -----------------------------------------------------------------------------
@@ -257,12 +270,27 @@ TEST_F(BadWebDataset, WhatFollowsABlockOfZeros) {
                       "1 bytes from byte 203072 on"));
     EXPECT_EQ(opening(good + std::string(512 + 200'000, '\0')), "no error");
 }
-TEST_F(BadWebDataset, SparseFiles) {
-    EXPECT_TRUE(holds(opening(good + member("a.jpg", "x", 'S') + end), "record at byte 2048",
-                      "'a.jpg' is a sparse file"));
-    EXPECT_TRUE(holds(
-        opening(good + member("pax", "22 GNU.sparse.major=1\n", 'x') + sample("a", "x", 1) + end),
-        "record at byte 2048", "pax header is of a sparse file"));
+/// As 'tar --sparse' writes them: in GNU's format, with 3 more blocks of its map, and in pax's.
+TEST_F(BadWebDataset, SparseFilesAreCorruptSamples) {
+    const std::string more = std::string(325, '\0') + '\1', map(504, 'm'),
+                      label = member("a.cls", "1");
+    const std::string of_gnu = member("a.jpg", std::string(600, 'x'), 'S', more);
+    const auto blocks = [&](char last) { return map + last + std::string(7, '\0'); };
+    const std::string long_map =
+        of_gnu.substr(0, 512) + blocks('\1') + blocks('\1') + blocks('\0') + of_gnu.substr(512);
+    const std::string of_pax =
+        member("pax", "22 GNU.sparse.major=1\n25 GNU.sparse.name=a.jpg\n21 path=sparse/a.jpg\n",
+               'x') +
+        member("sparse/a.jpg", std::string(600, 'x'));
+    for (const std::string& image : {member("a.jpg", "x", 'S'), long_map, of_pax}) {
+        const std::string bytes = good + image + label + sample("last", "x", 1) + end;
+        EXPECT_TRUE(holds(opening(bytes), "a.tar', record at byte",
+                          "'a.jpg' is a sparse file: expected whole ones, as tar"));
+        EXPECT_THAT(skipping(bytes), ElementsAre(StoredSample{"image", 2}, StoredSample{"x", 1}));
+    }
+    EXPECT_EQ(opening(good + member("good.txt", "x", 'S') + end), "no error");
+    EXPECT_THAT(skipping(good + long_map.substr(0, 1536), 2),  // and the end is missing
+                ElementsAre(StoredSample{"image", 2}));
 }
 TEST_F(BadWebDataset, AKeyThatComesTwice) {
     const std::string bytes = good + sample("b", "b", 1) + good + end;

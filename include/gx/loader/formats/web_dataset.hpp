@@ -28,9 +28,10 @@ struct WebDatasetOptions : EncodedOptions {
 ///         label of a sample.
 /// Errors: corrupt records: a sample without an image or a label, with two, or with an empty image;
 ///         with a link in place of its image, its label or both, as tar has it for a file that it
-///         has packed before; a label that is no whole number; a key that the shard has had. A
-///         header of another checksum, a member that the file ends within, a file without its end
-///         of zeros: the rest of that file is left out. gx::Error for a file that is compressed.
+///         has packed before, or with a sparse file; a label that is no whole number; a key that
+///         the shard has had. A header of another checksum, a member that the file ends within, a
+///         file without its end of zeros: the rest of that file is left out. gx::Error for a file
+///         that is compressed.
 /// Cost:   a read of 16 KiB or less for each member to make the index, and the keys of one shard;
 ///         the index has 24 bytes a sample and its key's length + 1.
 /// Source: POSIX.1-2017, pax, "ustar Interchange Format"; GNU tar manual, "Basic Tar Format";

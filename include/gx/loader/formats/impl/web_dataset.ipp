@@ -35,7 +35,8 @@ using Header = std::span<const std::uint8_t>;  // one block
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return text.substr(0, text.find('\0'));
 }
-/// Octal digits with blanks around them, or GNU's binary with the highest bit set. Throws Flaw.
+/// Octal digits with blanks around them, or GNU's binary with the highest bit set; an empty field
+/// is 0, as the size of a volume's label. Throws Flaw.
 [[nodiscard]] inline std::uint64_t number_of(std::span<const std::uint8_t> field,
                                              const char* name) {
     std::uint64_t x = 0;
@@ -49,6 +50,7 @@ using Header = std::span<const std::uint8_t>;  // one block
     std::string_view digits = text_of(field);
     while (digits.starts_with(' ')) digits.remove_prefix(1);
     while (digits.ends_with(' ')) digits.remove_suffix(1);
+    if (digits.empty()) return 0;
     const auto [end, trouble] = std::from_chars(digits.data(), digits.data() + digits.size(), x, 8);
     if (trouble != std::errc{} || end != digits.data() + digits.size())
         throw Flaw(fmt::format("the {} in its header is no octal number", name));
@@ -74,12 +76,14 @@ struct Member {
     std::string name{};
     std::uint64_t begin = 0, bytes = 0;  ///< of its data
     std::string link{};                  ///< of a link: the member that has the data
+    bool sparse = false;                 ///< its data lacks the zeros of the file
 };
 
 /// What members of kind L and x say of the next one.
 struct Overrides {
     std::optional<std::string> name{};
     std::optional<std::uint64_t> bytes{};
+    bool sparse = false;
 };
 
 /// Lines "length key=value" of pax. Throws Flaw.
@@ -96,9 +100,8 @@ inline void read_pax(std::string_view text, Overrides& next) {
         const std::size_t equals = std::min(line.find('='), line.size());
         const std::string_view key = line.substr(0, equals),
                                value = line.substr(std::min(equals + 1, line.size()));
-        if (key.starts_with("GNU.sparse."))
-            throw Flaw("its pax header is of a sparse file: expected whole ones");
-        if (key == "path") next.name = value;
+        if (key.starts_with("GNU.sparse.")) next.sparse = true;
+        if ((key == "path" && !next.sparse) || key == "GNU.sparse.name") next.name = value;
         if (key != "size") continue;
         std::uint64_t bytes = 0;
         const auto parsed = std::from_chars(value.data(), value.data() + value.size(), bytes);
@@ -123,6 +126,15 @@ inline void expect_end(const Index& index, std::uint32_t file, Scanner& scanner,
                                   scanner.bytes() - at - std::uint64_t(found - rest.begin()),
                                   at + std::uint64_t(found - rest.begin())));
     }
+}
+
+/// Where the data of a sparse member begins, whose map goes on behind the header at `at`.
+[[nodiscard]] inline std::uint64_t behind_map(Scanner& scanner, std::uint64_t at) {
+    constexpr std::size_t in_header = 482, in_map = 504;  // whether another block follows
+    bool more = scanner.view(at, block)[in_header] != 0;
+    for (at += block; more && at + block <= scanner.bytes(); at += block)
+        more = scanner.view(at, block)[in_map] != 0;
+    return at;
 }
 
 /// Calls f(member, offset of its header) for each regular file and for each link.
@@ -158,9 +170,7 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                                 "header",
                                 quoted_text(m.name), m.bytes, left - block));
             if (kind == '1' || kind == '2') m.link = text_of(header.subspan(157, 100));
-            if (kind == 'S')
-                throw Flaw(
-                    fmt::format("{} is a sparse file: expected whole ones", quoted_text(m.name)));
+            m.sparse = kind == 'S' || own.sparse;
             if (kind == 'L' && m.bytes > name_most)
                 throw Flaw(
                     fmt::format("a name of {} bytes: expected at most {}", m.bytes, name_most));
@@ -169,6 +179,7 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                                        pax_most));
             return m;
         });
+        if (kind == 'S') member.begin = behind_map(scanner, at);
         const auto header_at = at;
         at = std::min(member.begin + (member.bytes + block - 1) / block * block, scanner.bytes());
         const auto data = [&] { return scanner.view(member.begin, member.bytes); };
@@ -178,7 +189,7 @@ void for_each_member(const Index& index, std::uint32_t file, Scanner& scanner, c
                 const auto bytes = data();
                 read_pax({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, next);
             });
-        const bool regular = kind == '0' || kind == '\0' || kind == '7';
+        const bool regular = kind == '0' || kind == '\0' || kind == '7' || kind == 'S';
         if ((regular && !member.name.ends_with('/')) || !member.link.empty())
             f(std::move(member), header_at);
     }
@@ -191,7 +202,7 @@ struct Group {
     std::string key{};
     std::uint64_t begin = 0;  ///< of the first header
     int images = 0, labels = 0;
-    Member image{}, label{}, link{};
+    Member image{}, label{}, link{}, sparse{};
     bool is_of_links = true;  ///< and of nothing else
 };
 
@@ -227,6 +238,7 @@ private:
         Group& group = group_of(std::string_view(name.data(), dot), at, is_link);
         group.is_of_links &= is_link;
         if (is_link) group.link = member;
+        if (member.sparse && (is_label || is_image)) group.sparse = member;
         if (is_label) {
             ++group.labels;
             group.label = std::move(member);
@@ -267,12 +279,17 @@ private:
         group = {};
     }
     void add_sample(const Group& group) {
-        const auto& [key, begin, images, labels, image, label, link, is_of_links] = group;
+        const auto& [key, begin, images, labels, image, label, link, sparse, is_of_links] = group;
         if (!link.name.empty())
             throw Flaw(
                 fmt::format("{} is a link to {}: pack what it stands for, by 'tar "
                             "--dereference --hard-dereference'",
                             quoted_text(link.name), quoted_text(link.link)));
+        if (!sparse.name.empty())
+            throw Flaw(
+                fmt::format("{} is a sparse file: expected whole ones, as tar packs without "
+                            "'--sparse'",
+                            quoted_text(sparse.name)));
         if (images != 1 || labels != 1)
             throw Flaw(
                 fmt::format("sample {} has {} images and {} labels: expected one member "
