@@ -45,6 +45,23 @@ TEST(ChromeTrace, PutsTheWholeBeforeItsParts) {
     EXPECT_EQ(all[5].at("name"), "conv");
     EXPECT_EQ(all[6].at("name"), "relu");
 }
+/// Spans nest, so that of two alike the later recorded is the whole: viewers take the first for it.
+TEST(ChromeTrace, PutsAWholeOfOnePartBeforeIt) {
+    for (const gx::Track track : {gx::Track::compute, gx::Track::communication}) {
+        const auto all = events({{0, track, "update", Nanoseconds(5), Nanoseconds(9)},
+                                 {0, track, "UPDATE", Nanoseconds(5), Nanoseconds(9), 3}});
+        ASSERT_EQ(all.size(), 6u);
+        EXPECT_EQ(all[4].at("name"), "UPDATE");
+        EXPECT_EQ(all[4].at("args"), (nlohmann::json{{"index", 3}}));
+        EXPECT_EQ(all[5].at("name"), "update");
+        EXPECT_TRUE(all[5].at("args").empty()) << "its step is not known";
+    }
+}
+TEST(ChromeTrace, TimesMayBeNegative) {
+    const auto all = events({{0, gx::Track::compute, "a", Nanoseconds(-1'500), Nanoseconds(-1)}});
+    EXPECT_EQ(all.back().at("ts"), -1.5);
+    EXPECT_EQ(all.back().at("dur"), 1.499);
+}
 TEST(ChromeTrace, MessagesThatOverlapLieOnThreadsOfTheirOwn) {
     const auto network = gx::Track::network;
     std::vector<int> threads;

@@ -24,7 +24,7 @@ struct Span {
     Track track = Track::compute;
     Label name{};  ///< FORWARD, BACKWARD, ALLREDUCE, WAIT_FOR_ALLREDUCE, ... or an operation
     Nanoseconds begin{}, end{};
-    std::int64_t index = 0;     ///< of the step
+    std::int64_t index = -1;    ///< of the step; -1: not known, as of kernels and messages
     std::int64_t bucket = -1;   ///< -1: of none
     std::uint64_t message = 0;  ///< a send and its receive have one number; 0: no message
     bool arrives = false;       ///< it is the receive

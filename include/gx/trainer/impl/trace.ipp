@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>  // sort, max
+#include <cstddef>    // ptrdiff_t
 #include <cstdint>    // int64_t
+#include <cstdlib>    // abs
 #include <map>        // messages
 #include <tuple>      // order
 #include <vector>     // in order
@@ -25,8 +27,12 @@ public:
             ranks_ = std::max(ranks_, s.rank + 1);
             if (s.message > 0) ends_[s.message] |= s.arrives ? 2 : 1;
         }
-        std::ranges::sort(in_order_, {}, [](const Span* s) {  // the whole before its parts
-            return std::tuple(s->rank, s->track, s->begin, s->begin - s->end, s);
+        // The whole before its parts, behind which it is recorded.
+        std::ranges::sort(in_order_, {}, [&](const Span* s) {
+            const bool nests = s->track == Track::compute || s->track == Track::communication;
+            const std::ptrdiff_t place = s - spans.data();
+            return std::tuple(s->rank, s->track, s->begin, s->begin - s->end,
+                              nests ? -place : place);
         });
     }
     std::string text(const LinkRates& rates) {
@@ -40,7 +46,8 @@ private:
     static constexpr int network = static_cast<int>(Track::network);
 
     static std::string us(Nanoseconds t) {
-        return fmt::format("{}.{:03d}", t.count() / 1000, t.count() % 1000);
+        const auto ns = std::abs(t.count());
+        return fmt::format("{}{}.{:03d}", t.count() < 0 ? "-" : "", ns / 1000, ns % 1000);
     }
 
     void event(const std::string& fields) {
@@ -78,8 +85,10 @@ private:
         return network + static_cast<int>(i);
     }
     static std::string args(const Span& s) {
-        const std::string bucket = s.bucket < 0 ? "" : fmt::format(",\"bucket\":{}", s.bucket);
-        return fmt::format("\"args\":{{\"index\":{}{}}}", s.index, bucket);
+        const std::string index = s.index < 0 ? "" : fmt::format("\"index\":{}", s.index);
+        const std::string bucket = s.bucket < 0 ? "" : fmt::format("\"bucket\":{}", s.bucket);
+        const char* const between = index.empty() || bucket.empty() ? "" : ",";
+        return fmt::format("\"args\":{{{}{}{}}}", index, between, bucket);
     }
 
     void add(const Span& s) {
