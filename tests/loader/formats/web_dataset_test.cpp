@@ -109,6 +109,17 @@ TEST(WebDataset, ReadsSizesInBinaryAndOfPax) {
     EXPECT_THAT(samples_of(WebDataset(folder / "a.tar")),
                 ElementsAre(StoredSample{"abc", 1}, StoredSample{"abcd", 2}));
 }
+/// Some tars of long ago add up bytes with a sign.
+TEST(WebDataset, ReadsHeadersWhoseChecksumHasSigns) {
+    const Folder folder;
+    std::string image = member("\xc3\xa9.jpg", "x");
+    int sum = 0;
+    image.replace(148, 8, 8, ' ');
+    for (const char c : image.substr(0, 512)) sum += static_cast<signed char>(c);
+    image.replace(148, 6, fmt::format("{:06o}", sum));
+    write_text(folder / "a.tar", image + member("\xc3\xa9.cls", "3") + end);
+    EXPECT_THAT(samples_of(WebDataset(folder / "a.tar")), ElementsAre(StoredSample{"x", 3}));
+}
 /// In some systems the size of a folder is a quota, and that of a link is its file's.
 TEST(WebDataset, FoldersAndLinksHaveNoData) {
     const Folder folder;

@@ -56,11 +56,17 @@ using Header = std::span<const std::uint8_t>;  // one block
         throw Flaw(fmt::format("the {} in its header is no octal number", name));
     return x;
 }
-/// Throws Flaw unless the checksum is that of the header with blanks in its place.
+/// Throws Flaw unless the checksum is that of the header with blanks in its place: of its bytes, or,
+/// as some tars of long ago have it, of its bytes with a sign.
 inline void expect_checksum(Header header) {
-    std::uint64_t sum = 8 * ' ';
-    for (std::size_t i = 0; i < block; ++i) sum += i >= 148 && i < 156 ? 0 : header[i];
-    if (const auto stored = number_of(header.subspan(148, 8), "checksum"); stored != sum)
+    std::int64_t sum = 8 * ' ', of_signed = sum;
+    for (std::size_t i = 0; i < block; ++i) {
+        if (i >= 148 && i < 156) continue;
+        sum += header[i];
+        of_signed += static_cast<std::int8_t>(header[i]);
+    }
+    const auto stored = static_cast<std::int64_t>(number_of(header.subspan(148, 8), "checksum"));
+    if (stored != sum && stored != of_signed)
         throw Flaw(fmt::format("the sum of its tar header is {}: expected {}", sum, stored));
 }
 [[nodiscard]] inline std::string name_of(Header header) {
