@@ -13,6 +13,7 @@
 #include <fmt/format.h>  // lines
 
 #include <gx/core/rng.hpp>                     // Rng
+#include <gx/image/codec/crop_decoder.hpp>     // CropDecoder
 #include <gx/io/json_text.hpp>                 // JsonWriter
 #include <gx/loader/formats/open_encoded.hpp>  // open_encoded
 #include <gx/loader/formats/record_io.hpp>     // RecordIoWriter
@@ -31,7 +32,7 @@ struct Arguments {
     std::string from{}, to = "recordio";
     int shards = 1, first_label = 0;
     std::uint64_t seed = 0;
-    bool shuffled = false, skips = false;
+    bool shuffled = false, skips = false, decodes = false;
 };
 
 gx::EncodedFiles opened(const Paths& paths, const Arguments& a, gx::OnCorrupt on_corrupt) {
@@ -58,12 +59,53 @@ std::int64_t print_skipped(const gx::SkippedRecords& some, const Arguments& a) {
         gx::print_error("gx_records: and {} more\n", more);
     return some.count;
 }
-/// The same, while the index was made, and then while samples were read.
-std::int64_t print_skipped(const gx::EncodedFiles& source, const gx::EncodedReader& reader,
-                           const Arguments& a) {
-    const std::int64_t of_index = print_skipped(source.skipped(), a);
-    return of_index + print_skipped(reader.skipped(), a);
-}
+/// Samples that are read and, with --decode, decoded whole, as training does.
+class Images {
+public:
+    Images(const gx::EncodedFiles& source, const Arguments& a, bool skips)
+        : source_(source), a_(a), skips_(skips) {}
+
+    /// One without bytes is corrupt; those that can't be decoded are printed.
+    /// Errors: gx::Error for such a one, unless they are skipped.
+    gx::EncodedSample read(std::uint32_t index) {
+        gx::EncodedSample sample;
+        reader_->read({&index, 1}, {&sample, 1});
+        if (!a_.decodes || sample.bytes.empty()) return sample;
+        try {
+            const gx::ImageSize size = decoder_.open(sample.bytes, to_string(sample.where));
+            pixels_.resize(3 * static_cast<std::size_t>(size.pixels()));
+            decoder_.decode({.width = size.width, .height = size.height}, pixels_.data());
+        } catch (const gx::Error& e) {
+            latest_ = e.what();
+            if (!skips_)
+                throw gx::Error(latest_ + ", or leave corrupt images out with --skip-corrupt.");
+            gx::print_error("gx_records: {}\n", gx::printable(latest_));
+            ++undecoded_;
+            sample.bytes = {};
+        }
+        return sample;
+    }
+    /// Of those that were read.
+    [[nodiscard]] std::int64_t corrupt() const { return reader_->skipped().count + undecoded_; }
+    [[nodiscard]] const std::string& latest() const {
+        return latest_.empty() ? reader_->skipped().latest : latest_;
+    }
+    /// Prints and counts what was skipped while the index was made, and then while it was read.
+    std::int64_t print_skipped() const {
+        const std::int64_t of_index = ::print_skipped(source_.skipped(), a_);
+        return of_index + ::print_skipped(reader_->skipped(), a_) + undecoded_;
+    }
+
+private:
+    const gx::EncodedFiles& source_;
+    const Arguments& a_;
+    bool skips_;
+    std::unique_ptr<gx::EncodedReader> reader_ = source_.open();
+    gx::CropDecoder decoder_{};
+    std::vector<std::uint8_t> pixels_{};
+    std::string latest_{};  // that can't be decoded
+    std::int64_t undecoded_ = 0;
+};
 
 void write_json(const Arguments& a, std::int64_t samples, int classes, std::int64_t corrupt,
                 const Paths& files) {
@@ -94,16 +136,19 @@ Paths outputs(const Arguments& a) {
     }
     return files;
 }
-/// Removes what an earlier packing has left: --verify would take its shards and new ones for a whole
-/// set. A single shard is replaced at once, with its lists.
-void remove_older(const Arguments& a) {
-    Paths files = outputs(a);
-    if (a.shards == 1) files.resize(1);  // the list of classes
-    for (const fs::path& file : files) {
-        std::error_code absent;
-        const fs::path linked = fs::canonical(file, absent);  // a link stays
-        if (!absent) fs::remove(linked);
+/// Replaces the list of classes, which the source may have read, and removes older shards: --verify
+/// would take them and new ones for one whole set. A single shard is replaced at once, with its
+/// lists.
+void replace_older(const Arguments& a, const std::vector<std::string>& classes) {
+    const Paths files = outputs(a);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        if (i == 0 ? !classes.empty() : a.shards == 1) continue;
+        if (std::error_code hidden; fs::is_regular_file(files[i], hidden))
+            fs::remove(fs::canonical(files[i]));  // a link stays
     }
+    std::string lines;
+    for (const std::string& name : classes) lines += name + "\n";
+    if (!classes.empty()) gx::write_file(files[0], lines);
 }
 void expect_names(const Arguments& a) {
     if (!a.output.has_filename())
@@ -124,12 +169,11 @@ void expect_lines(const std::vector<std::string>& classes) {
 /// Writes samples order[first ... last - 1].
 template <class Writer>
 void write_shard(const Arguments& a, int shard, Writer writer, const gx::EncodedFiles& source,
-                 gx::EncodedReader& reader, std::span<const std::uint32_t> order) {
+                 Images& images, std::span<const std::uint32_t> order) {
     const auto& names = source.info().class_names;
     bool empty = true;
     for (const std::uint32_t index : order) {
-        gx::EncodedSample sample;
-        reader.read({&index, 1}, {&sample, 1});
+        const gx::EncodedSample sample = images.read(index);
         if (sample.bytes.empty()) continue;
         const gx::EncodedEntry entry = source.entry(index);
         const bool is_file = entry.bytes == 0;  // named from its class's folder on
@@ -141,8 +185,8 @@ void write_shard(const Arguments& a, int shard, Writer writer, const gx::Encoded
         throw gx::Error(
             fmt::format("'{}' would be empty: none of its {} samples can be read; ask for fewer "
                         "shards, or mend the samples. One of them: {}",
-                        shard_path(a, shard).string(), order.size(), reader.skipped().latest));
-    if (shard == 0) remove_older(a);
+                        shard_path(a, shard).string(), order.size(), images.latest()));
+    if (shard == 0) replace_older(a, names);
     writer->commit();
 }
 
@@ -160,7 +204,7 @@ int pack(const Arguments& a) {
     std::vector<std::uint32_t> order(std::size_t(info.count));
     std::iota(order.begin(), order.end(), 0u);
     if (a.shuffled) gx::Rng(a.seed, "records.order").permutation_into(order);
-    const auto reader = source.open();
+    Images images(source, a, a.skips);
     Paths files;
     for (int s = 0; s < a.shards; ++s) {
         const auto at = [&](int shard) { return std::size_t(info.count * shard / a.shards); };
@@ -168,19 +212,14 @@ int pack(const Arguments& a) {
         files.push_back(shard_path(a, s));
         if (a.to == "recordio")
             write_shard(a, s, std::make_unique<gx::RecordIoWriter>(files.back(), at(s)), source,
-                        *reader, share);
+                        images, share);
         else
-            write_shard(a, s, std::make_unique<gx::TfRecordWriter>(files.back()), source, *reader,
+            write_shard(a, s, std::make_unique<gx::TfRecordWriter>(files.back()), source, images,
                         share);
     }
-    if (!info.class_names.empty()) {
-        std::string classes;
-        for (const std::string& name : info.class_names) classes += name + "\n";
-        files.push_back(outputs(a).front());
-        gx::write_file(files.back(), classes);
-    }
-    const std::int64_t skipped = print_skipped(source, *reader, a);
-    const std::int64_t packed = info.count - reader->skipped().count;
+    if (!info.class_names.empty()) files.push_back(outputs(a).front());
+    const std::int64_t skipped = images.print_skipped();
+    const std::int64_t packed = info.count - images.corrupt();
     fmt::print("{} images of {} classes in {} shards, {} to {}; {} left out\n", packed,
                info.classes, a.shards, files.front().string(), shard_path(a, a.shards - 1).string(),
                skipped);
@@ -296,15 +335,11 @@ std::int64_t wrong_indexes(const gx::EncodedFiles& source, const Paths& shards) 
 
 int verify(const Arguments& a) {
     const gx::EncodedFiles source = opened(a.verify, a, gx::OnCorrupt::skip);
-    const auto reader = source.open();
+    Images images(source, a, true);
     std::uint64_t bytes = 0;
-    for (std::uint32_t i = 0; i < source.info().count; ++i) {
-        gx::EncodedSample sample;
-        reader->read({&i, 1}, {&sample, 1});
-        bytes += sample.bytes.size();
-    }
-    const std::int64_t corrupt = print_skipped(source, *reader, a);
-    const std::int64_t whole = source.info().count - reader->skipped().count;
+    for (std::uint32_t i = 0; i < source.info().count; ++i) bytes += images.read(i).bytes.size();
+    const std::int64_t corrupt = images.print_skipped();
+    const std::int64_t whole = source.info().count - images.corrupt();
     fmt::print("{} images of {} classes, {} bytes; corrupt records: {}\n", whole,
                source.info().classes, bytes, corrupt);
     write_json(a, whole, source.info().classes, corrupt, a.verify);
@@ -345,9 +380,10 @@ int main(int argc, char** argv) {
         what->add_option("--verify", a.verify,
                          "read every record of a source; exit 1 if any is corrupt, or a shard of "
                          "those that the names promise (-of-00064) missing. Images are not "
-                         "decoded, and of the formats TFRecord alone has sums of them");
-    what->add_option("--list", a.list,
-                     "print number, label, offset, bytes, file and name of each sample");
+                         "decoded without --decode, and of the formats TFRecord alone has sums "
+                         "of them");
+    auto* lists = what->add_option(
+        "--list", a.list, "print number, label, offset, bytes, file and name of each sample");
     what->require_option(1);
     auto* output = app.add_option("--output", a.output,
                                   "beginning of the shards' names, such as shards/train");
@@ -361,8 +397,12 @@ int main(int argc, char** argv) {
     auto* seed =
         app.add_option("--seed", a.seed, "shuffle by this seed; else in the source's order");
     seed->needs(packs);
-    app.add_flag("--skip-corrupt", a.skips, "leave corrupt and empty images out")
+    app.add_flag("--skip-corrupt", a.skips,
+                 "leave corrupt records and empty images out; with --decode, corrupt images too")
         ->excludes(verifies);
+    app.add_flag("--decode", a.decodes,
+                 "decode each image whole, on one core: those that can't be are corrupt")
+        ->excludes(lists);
     app.add_option("--from", a.from,
                    "format of the source: folder, recordio, tfrecord or webdataset (by its names)");
     app.add_option("--first-label", a.first_label,

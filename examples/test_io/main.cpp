@@ -374,8 +374,9 @@ void run(Arguments a) {
     if (skipped.count > 0)
         fmt::print(
             "{} reads gave no image, so these rates are of the others. The first: {}\n"
-            "  Change: mend or remove what is corrupt.\n",
-            skipped.count, gx::printable(with_options(skipped.first.front())));
+            "  Change: mend or remove what is corrupt{}.\n",
+            skipped.count, gx::printable(with_options(skipped.first.front())),
+            opened.decodes ? "; gx_records --decode --verify names each" : "");
     fmt::print("feed alone   {:>9.1f} images/s\n", r.feed);
     if (trained == nullptr) fmt::print("device       {:>9.1f} images/s, as given\n", r.step);
     else

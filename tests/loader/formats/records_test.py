@@ -3,7 +3,7 @@
 
 The readers and writers here know the formats from their descriptions; they share no code with gx.
 """
-import io, json, os, pathlib, random, struct, subprocess, sys, tarfile, tempfile
+import io, json, os, pathlib, random, struct, subprocess, sys, tarfile, tempfile, zlib
 
 PROGRAM = sys.argv[1]
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -118,6 +118,16 @@ def listed(*words):
     rows = [line.split("\t") for line in run("--list", *words).stdout.splitlines()]
     return [(int(label), int(offset), int(size), file, name)
             for _, label, offset, size, file, name in rows]
+
+
+def png(draw):
+    """20 x 18 pixels."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(
+            ">I", zlib.crc32(kind + data))
+
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 20, 18, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(18 * (b"\0" + draw.randbytes(60)))) + chunk(b"IEND", b""))
 
 
 # ---- The index of torchvision's ImageFolder ----------------------------------------------------
@@ -264,6 +274,13 @@ def test(folder, draw):
     done = run("--pack", folder / "bad.tfrecord", "--output", folder / "x", status=2)
     expect("its option is named", "out with --skip-corrupt" in done.stderr, True)
     expect("nothing is left of it", list(folder.glob("x*")), [])
+    data = bytearray((folder / "tf.tfrecord").read_bytes())
+    data[-6] ^= 1  # the last record, behind a shard that is whole
+    (folder / "same.tfrecord").write_bytes(data)
+    (folder / "same.classes.txt").write_text((folder / "tf.classes.txt").read_text())
+    run("--pack", folder / "same.tfrecord", "--output", folder / "same", "--shards", 2, status=2)
+    expect("a packing that fails leaves the names of its source",
+           (folder / "same.classes.txt").read_text(), (folder / "tf.classes.txt").read_text())
     run("--pack", folder / "bad.tfrecord", "--output", folder / "x", "--skip-corrupt", "--json",
         folder / "json")
     expect("counts of pack", counts(folder / "json"), (len(expected) - 1, 1))
@@ -311,7 +328,46 @@ def test(folder, draw):
     expect("nothing is written", list(folder.glob("z*")) + list(folder.glob(".*")), [])
 
 
+def test_decode(folder, draw):
+    """Images that no decoder takes are found by --decode alone."""
+    images, good = folder / "images", 4
+    for name in "a", "b":
+        (images / name).mkdir(parents=True)
+    for i in range(good):
+        (images / "a" / f"{i}.png").write_bytes(png(draw))
+    bad = {"cut.png": png(draw)[:-40], "garbage.jpg": b"\xff\xd8\xff\xe0" + draw.randbytes(300),
+           "text.jpg": b"no image"}
+    for name, data in bad.items():
+        (images / "b" / name).write_bytes(data)
+    report, plain, whole = folder / "json", folder / "plain", folder / "whole"
+    run("--pack", images, "--output", plain, "--skip-corrupt", "--json", report)
+    expect("packed as they are", counts(report), (good + len(bad), 0))
+    run("--verify", f"{plain}.rec", "--json", report)
+    expect("sound records", counts(report), (good + len(bad), 0))
+    done = run("--pack", images, "--output", whole, "--decode", status=2)
+    expect("the first is named, and the option", "cut.png" in done.stderr
+           and "leave corrupt images out with --skip-corrupt" in done.stderr, True)
+    expect("nothing is left of it", list(folder.glob("whole*")), [])
+    run("--pack", images, "--output", whole, "--decode", "--skip-corrupt", "--json", report)
+    expect("corrupt images are left out", counts(report), (good, len(bad)))
+    expect("of the shard too", len(read_recordio(whole.with_suffix(".rec").read_bytes())), good)
+    done = run("--verify", images, "--decode", "--json", report, status=1)
+    expect("and counted by verify", counts(report), (good, len(bad)))
+    expect("each is named", [name in done.stderr for name in bad], [True] * len(bad))
+    run("--verify", f"{whole}.rec", "--decode")
+    done = run("--verify", f"{plain}.rec", "--decode", status=1)
+    expect("by its record", done.stderr.count("plain.rec', record at byte "), len(bad))
+    for path in (images / "a").iterdir():
+        path.write_bytes(b"")
+    done = run("--pack", images, "--output", folder / "none", "--decode", "--skip-corrupt",
+               status=2)
+    expect("a shard of corrupt images", "none.rec' would be empty: none of its 7" in done.stderr
+           and "One of them: " in done.stderr and "text.jpg" in done.stderr, True)
+    run("--list", images, "--decode", status=2)
+
+
 with tempfile.TemporaryDirectory() as place:
+    test_decode(pathlib.Path(place) / "decode", random.Random(1))
     for seed in range(5):
         folder = pathlib.Path(place) / str(seed)
         folder.mkdir()

@@ -56,7 +56,7 @@ using Header = std::span<const std::uint8_t>;  // one block
         throw Flaw(fmt::format("the {} in its header is no octal number", name));
     return x;
 }
-/// Throws Flaw unless the checksum is that of the header with blanks in its place: of its bytes, or,
+/// Throws Flaw unless the checksum is that of the header with blanks in its place: of its bytes or,
 /// as some tars of long ago have it, of its bytes with a sign.
 inline void expect_checksum(Header header) {
     std::int64_t sum = 8 * ' ', of_signed = sum;
