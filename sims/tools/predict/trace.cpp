@@ -380,6 +380,9 @@ std::int64_t MeasuredStep::elements() const {
 }
 
 MeasuredStep read_trace(std::string_view text, const std::string& file) {
+    if (text.starts_with("\x1f\x8b"))
+        throw Error(fmt::format(
+            "{0}: it is compressed by gzip: expected JSON; unpack it by 'gzip -dc {0}'", file));
     const Json json = parse_json(text, file);
     const std::vector<Event> all = events_of(json, file);
     if (all.empty())

@@ -309,6 +309,12 @@ TEST(Trace, ReentrantCheckpointsAreRefused) {
     EXPECT_TRUE(holds(refusal(all), "t.json: ProfilerStep#7: 'CheckpointFunctionBackward'",
                       "activations", "checkpoint with use_reentrant=False"));
 }
+/// export_chrome_trace() packs a file whose name ends in .gz.
+TEST(Trace, PackedByGzipIsNamedSo) {
+    EXPECT_EQ(
+        error_of([] { (void)read_trace("\x1f\x8b\x08", "t.json.gz"); }),
+        "t.json.gz: it is compressed by gzip: expected JSON; unpack it by 'gzip -dc t.json.gz'");
+}
 /// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
 TEST(Trace, PassesOfDifferentGradientsAreRefused) {
     Json all = two_micro_batches();
