@@ -270,6 +270,9 @@ TEST(Topology, SaysWhatCannotBeBuilt) {
     EXPECT_EQ(refusal(spec),
               "machine 'four': GPU 0 has 2 NVLinks to GPU 1, which has 0 back: a "
               "link has two ends");
+    spec = {.machine = four_on_pcie()};
+    spec.machine.wiring.nvlinks[2][2] = 7;
+    EXPECT_EQ(refusal(spec), "machine 'four': GPU 2 has 7 NVLinks to itself: expected 0");
     constexpr double inf = std::numeric_limits<double>::infinity();
     const auto refused = [](auto change) {
         auto s = gx::sim::ethernet_10g(2);

@@ -121,6 +121,9 @@ GX_COLD inline void nvlink(const MachineSpec& m) {
     for (std::size_t a = 0; a < static_cast<std::size_t>(m.gpus); ++a)
         for (std::size_t b = 0; b < static_cast<std::size_t>(m.gpus); ++b) {
             any = any || w.nvlinks[a][b] > 0;
+            if (a == b && w.nvlinks[a][b] > 0)
+                throw Error(named(m) + "GPU " + std::to_string(a) + " has " +
+                            std::to_string(w.nvlinks[a][b]) + " NVLinks to itself: expected 0");
             if (w.nvlinks[a][b] == w.nvlinks[b][a]) continue;
             throw Error(named(m) + "GPU " + std::to_string(a) + " has " +
                         std::to_string(w.nvlinks[a][b]) + " NVLinks to GPU " + std::to_string(b) +
