@@ -2,6 +2,7 @@
 
 #include <loader/formats/shards.hpp>  // stored_samples, bytes_of
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -76,6 +77,19 @@ TEST(OpenEncoded, TellsWhatAFileOfAnotherEndingWasTakenFor) {
                       "'.md' is the ending of no other format"));
     for (const char* name : {"a.tfrecord", "train-00000-of-00001", "missing.md"})
         EXPECT_FALSE(holds(opening(name), "read as TFRecord")) << name;
+}
+TEST(OpenEncoded, KnowsAnIdxFileByItsBeginning) {
+    const Folder folder;
+    for (const char sizes : {'\1', '\4'}) {
+        const std::string head = std::string("\0\0\x08", 3) + sizes;
+        write_text(folder / "labels-idx1-ubyte", head + std::string(40, '\1'));
+        const std::vector<fs::path> paths{folder / "labels-idx1-ubyte"};
+        EXPECT_TRUE(holds(
+            error_of([&] { (void)open_encoded(paths); }), "labels-idx1-ubyte', record at byte 0",
+            fmt::format(" It begins as an IDX file of {} sizes does, which holds no encoded "
+                        "images: IdxFiles reads pixels, of 3 sizes, and labels, of 1.",
+                        int{sizes})));
+    }
 }
 
 }  // namespace

@@ -6,12 +6,13 @@
 #include <string>        // sentences
 #include <system_error>  // error_code
 
-#include <gx/io/nearest.hpp>                   // unknown_name
-#include <gx/loader/formats/image_folder.hpp>  // ImageFolder
-#include <gx/loader/formats/open_encoded.hpp>  // the declarations
-#include <gx/loader/formats/record_io.hpp>     // RecordIo
-#include <gx/loader/formats/tf_record.hpp>     // TfRecord
-#include <gx/loader/formats/web_dataset.hpp>   // WebDataset
+#include <gx/io/nearest.hpp>                     // unknown_name
+#include <gx/loader/formats/detail/scanner.hpp>  // Scanner
+#include <gx/loader/formats/image_folder.hpp>    // ImageFolder
+#include <gx/loader/formats/open_encoded.hpp>    // the declarations
+#include <gx/loader/formats/record_io.hpp>       // RecordIo
+#include <gx/loader/formats/tf_record.hpp>       // TfRecord
+#include <gx/loader/formats/web_dataset.hpp>     // WebDataset
 
 namespace gx {
 
@@ -28,17 +29,23 @@ inline constexpr std::array<std::string_view, 4> formats{"folder", "recordio", "
     return EncodedFormat::tfrecord;
 }
 
-/// Of files whose names do not say it: an error tells what they were taken for.
+/// Of files whose names do not say it: an error tells what they were taken for, or look like.
 [[nodiscard]] inline EncodedFiles open_as_tf_record(std::span<const std::filesystem::path> paths,
                                                     const EncodedOptions& options) {
-    const std::string ending = paths[0].extension().string();
-    if (ending.empty() || ending.starts_with(".tfrecord"))
-        return TfRecord(paths, TfRecordOptions{options});
     try {
         return TfRecord(paths, TfRecordOptions{options});
     } catch (const Error& e) {
         std::error_code hidden;
-        if (!std::filesystem::exists(paths[0], hidden)) throw;
+        if (!std::filesystem::is_regular_file(paths[0], hidden)) throw;
+        Scanner scanner(paths[0]);
+        const auto head = scanner.view(0, 4);
+        if (head.size() == 4 && head[0] == 0 && head[1] == 0 && head[2] == 8)
+            throw Error(std::string(e.what()) + " It begins as an IDX file of " +
+                        std::to_string(head[3]) +
+                        " sizes does, which holds no encoded images: IdxFiles reads pixels, of 3 "
+                        "sizes, and labels, of 1.");
+        const std::string ending = paths[0].extension().string();
+        if (ending.empty() || ending.starts_with(".tfrecord")) throw;
         throw Error(std::string(e.what()) + " It was read as TFRecord, since '" + ending +
                     "' is the ending of no other format: .rec is RecordIO's, .tar a WebDataset's.");
     }
