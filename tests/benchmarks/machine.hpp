@@ -1,8 +1,14 @@
-// machine: the name of this processor, which every figure is printed with.
+// machine: the name of this processor, which every figure is printed with; programs that are there.
 #pragma once
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <string>
+
+#include <gx/core/error.hpp>  // Error
 
 namespace gx::bench {
 
@@ -15,6 +21,13 @@ inline std::string cpu_name() {
             return line.substr(colon + 2);
     }
     return "unknown";
+}
+
+/// Errors: gx::Error for a path of --python that can't be run: what is absent is no missing peer.
+inline void expect_interpreter(const std::string& path) {
+    if (access(path.c_str(), X_OK) != 0)
+        throw Error("--python '" + path + "': it can't be run: " + std::strerror(errno) +
+                    ". Name the path of a python3");
 }
 
 }  // namespace gx::bench

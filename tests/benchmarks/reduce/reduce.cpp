@@ -309,6 +309,10 @@ std::string load_average() {
 
 void measure(const Settings& settings) {
     gx::expect_outputs({{"--json", settings.json}});
+    for (const std::size_t bytes : settings.sizes)
+        if (bytes % sizeof(float) != 0)
+            throw gx::Error("--sizes " + std::to_string(bytes) +
+                            ": expected a multiple of 4, the bytes of a float");
     std::printf("on %s, %d cores; ranks on more cores than there are yield\n",
                 gx::bench::cpu_name().c_str(), cores());
     nlohmann::json rows = nlohmann::json::array();

@@ -211,7 +211,8 @@ std::string fetch_pytorch() {
 }
 void measure(Settings settings) {
     gx::expect_outputs({{"--json", settings.json}});
-    if (settings.pytorch && settings.rows.python.empty()) settings.rows.python = fetch_pytorch();
+    if (!settings.rows.python.empty()) gx::bench::expect_interpreter(settings.rows.python);
+    else if (settings.pytorch) settings.rows.python = fetch_pytorch();
     const auto has = [&](const char* part) {
         return std::ranges::find(settings.only, part) != settings.only.end();
     };
