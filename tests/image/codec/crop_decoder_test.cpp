@@ -141,6 +141,24 @@ TEST(CropDecoder, ScaledDecodingStaysWithinItsBound) {
     EXPECT_LE(largest(shown(ResizeMode::antialiased, 1)), 4);
     EXPECT_EQ(shown(ResizeMode::antialiased, 7), exact) << "no scale leaves 7 times the pixels";
 }
+/// Its colour is at a quarter of the scaled width: libjpeg doubles both sides of it, or neither.
+TEST(CropDecoder, ScaledDecodingOf411HasABoundOfItsOwn) {
+    const ImageSize size{1000, 800}, to{100, 100};
+    const Pixels file = jpeg_of(photograph(size), size, {.horizontal = 4, .vertical = 1});
+    CropDecoder decoder;
+    const auto shown = [&](double gap) {
+        Pixels out(static_cast<std::size_t>(3 * to.pixels()));
+        decoder.open(file, "x");
+        decoder.resize({.width = 1000, .height = 800}, to, {.reducing_gap = gap}, out.data());
+        return out;
+    };
+    const Pixels exact = shown(0);
+    for (const auto& [gap, most] : {std::pair{1, 14}, {2, 3}}) {
+        const Pixels out = shown(gap);
+        for (std::size_t i = 0; i < out.size(); ++i)
+            ASSERT_LE(std::abs(out[i] - exact[i]), most) << gap;
+    }
+}
 TEST(CropDecoder, ScalesByTheGap) {
     using detail::image::eighths_for;
     EXPECT_EQ(eighths_for({800, 800}, {100, 100}, 0), 8);
