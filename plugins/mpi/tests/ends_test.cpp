@@ -29,6 +29,16 @@ TEST_P(MpiEnds, AProcessThatExitsHoldsNoOther) {
                  "step 4, operation all-reduce: rank 1 is lost");
     expect_all(2, "exits never", "returned");
 }
+/// What all ranks have finished is not lost where they can't meet for another run.
+TEST_P(MpiEnds, ARunIsDoneThoughTheRanksDoNotMeetBehindIt) {
+    expect_all(3, "out_of_files but", "returned");
+    const JobEnd end = mpi_run(GetParam(), 3, "out_of_files none", GetParam(), Folder(), 60);
+    EXPECT_NE(end.status, 124) << "it hung: " << end.output;
+    expect_first(end, end.said, "returned; next: ");
+    EXPECT_TRUE(holds(end.output, "gx: rank 1 has finished its run, and can't begin another: ",
+                      "Too many open files; raise the limit of open files"))
+        << end.output;
+}
 /// The others wait for it there, and not in MPI_Finalize, which they leave out then.
 TEST_P(MpiEnds, ARankThatDiesAtItsExitHoldsNoOtherAndIsNamed) {
     for (const std::string how : {"killed", "quietly"}) {

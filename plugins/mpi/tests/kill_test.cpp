@@ -70,7 +70,7 @@ bool names(const JobEnd& end, int r, int lost) {
                end.output.npos;
 }
 
-/// Whether the launcher has ended all survivors while they met, for which they have 10 s. Open
+/// Whether the launcher has ended all survivors while they met, for which they have 60 s. Open
 /// MPI's mpirun may hang behind that where a rank dies as it connects: "PMIX ERROR: UNREACHABLE".
 bool all_were_ended(const JobEnd& end, int ranks, int lost) {
     for (int r = 0; r < ranks; ++r)

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>  // what others have written
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <gx/coordination/socket.hpp>  // Descriptor
 #include <gx/mpi/world.hpp>
 
 namespace gx::mpi_tests {
@@ -75,6 +77,36 @@ inline std::string exits(const std::string& when) {
     });
     if (exits) std::exit(3);
     return "returned";
+}
+
+/// At the end of a run rank 1 has no descriptor left but those that the run gives back, or "none"
+/// at all. It ends behind the others, which their launcher ends with it.
+inline std::string out_of_files(const std::string& left, const std::string& folder) {
+    mpi::World<> world({.join_deadline = std::chrono::seconds(5)});
+    const bool is_rank_1 = world.first_local_rank() == 1;
+    rlimit before{};
+    (void)::getrlimit(RLIMIT_NOFILE, &before);
+    std::vector<coordination::Descriptor> taken;
+    world.run([&](auto&) {
+        if (!is_rank_1) return;
+        rlimit limit = before;
+        limit.rlim_cur = left == "none" ? 4 : 256;
+        (void)::setrlimit(RLIMIT_NOFILE, &limit);
+        for (int d = ::dup(0); d >= 0; d = ::dup(0)) taken.emplace_back(d);
+    });
+    (void)::setrlimit(RLIMIT_NOFILE, &before);
+    taken.clear();
+    if (left != "none") return "returned";
+    std::string next;
+    try {
+        world.run([](auto&) {});
+    } catch (const Error& e) {
+        next = e.what();
+    }
+    while (is_rank_1 &&
+           !(std::filesystem::exists(folder + "/0") && std::filesystem::exists(folder + "/2")))
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return "returned; next: " + next;
 }
 
 /// Rank 1 dies at its exit, long after the others are at theirs: by SIGKILL, or "quietly", with 0.

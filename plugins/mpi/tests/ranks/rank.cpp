@@ -905,6 +905,8 @@ const std::map<std::string, Mode> modes{
          return text;
      }},
     {"exits", [](const std::string&, const Arguments& a) { return mpi_tests::exits(a.at(0)); }},
+    {"out_of_files", [](const std::string& folder,
+                        const Arguments& a) { return mpi_tests::out_of_files(a.at(0), folder); }},
     {"dies_at_exit",
      [](const std::string&, const Arguments& a) { return mpi_tests::dies_at_exit(a.at(0)); }},
     {"threads", [](const std::string&, const Arguments&) { return mpi_tests::ends_in_threads(); }},

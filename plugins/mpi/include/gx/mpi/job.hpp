@@ -135,6 +135,7 @@ private:
     coordination::Roster roster_{};         ///< whose nodes are MPI's
     std::string address_{};                 ///< of the session
     std::string meeting_id_{};              ///< of the session: the same on all ranks
+    std::string unmet_{};                   ///< why the ranks did not meet behind a run
     bool failed_ = false;
     bool spans_all_ = false;  ///< its processes are those of MPI_COMM_WORLD
     bool crowded_ = false;    ///< more ranks than cores that they share

@@ -595,6 +595,7 @@ GX_DECL std::unique_ptr<Guard> Job::guard_or_leave() {
 }
 
 GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
+    if (!unmet_.empty()) throw Error(unmet_);
     if (failed_)
         throw Error(
             "a rank of this world has failed, and MPI can't go on without it: end all "
@@ -644,14 +645,17 @@ GX_DECL void Job::run(FunctionRef<void(JobRun&)> rank) {
     coordination::Session& mine = *session;
     if (failed_) detail::job::keep(std::move(session), std::move(guard));
     coordination::throw_first(mine, own);
-    // All were there a moment ago: one that does not come has died between the two meetings.
-    constexpr std::chrono::seconds patience{10};
+    session.reset();  // the next one may need its descriptors
     meeting_.emplace("after a run");
     try {
-        meet(std::min<std::chrono::nanoseconds>(patience, options_.join_deadline));
-    } catch (...) {
+        meet(options_.join_deadline);
+    } catch (const Error& e) {  // all ranks have finished this run: it is the next that fails
         leave_open();
-        throw;
+        unmet_ = e.what();
+        std::fputs(("gx: rank " + std::to_string(rank_) +
+                    " has finished its run, and can't begin another: " + unmet_ + "\n")
+                       .c_str(),
+                   stderr);
     }
     meeting_.reset();
 }
