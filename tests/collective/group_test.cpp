@@ -17,6 +17,7 @@
 #include <gx/collective/tree.hpp>
 #include <gx/collective/tree_gather.hpp>
 #include <gx/reference/sum.hpp>
+#include <gx/testing/far/world.hpp>
 #include <gx/threads/mailbox.hpp>
 
 using gx::Placement;
@@ -27,6 +28,8 @@ using gx::collective::Members;
 // ---- What the type promises ---------------------------------------------------------
 static_assert(gx::Transport<Group<gx::detail::threads::Endpoint>>);
 static_assert(gx::Transport<Group<Group<gx::archetype::Transport>>>, "a group has groups");
+using FarGroup = Group<gx::testing::FarTransport>;
+static_assert(gx::StreamOrdered<FarGroup> && !gx::Transport<FarGroup>);
 
 namespace {
 
@@ -104,6 +107,37 @@ TEST(Group, MakesAHierarchicalAllReduce) {
         });
         for (const auto& row : summed) EXPECT_EQ(row, expected);
     });
+}
+
+TEST(Group, QueuesAnyNumberOfMessagesAtOnce) {
+    using gx::testing::FarMemory;
+    for (const std::size_t count : {1u, 128u, 129u}) {
+        const Members group({1, 4}, {3, 0, 2});  // rank 0 is its rank 1, and sends to its rank 2
+        gx::testing::FarWorld<> world({.placement = {1, 4}});
+        std::vector<float> received(count);
+        world.run([&](auto& rank) {
+            if (rank.rank() % 2 != 0) return;
+            gx::Buffer<float> buffer(&rank.memory(), std::int64_t(count), "messages");
+            const auto all = buffer.template view<FarMemory>();
+            std::vector<float> values(count);
+            for (std::size_t i = 0; i < count; ++i) values[i] = float(i) + 1;
+            if (rank.rank() == 0)
+                rank.stream().copy_in(std::span<const float>(values), all, {"load"});
+            std::vector<gx::QueuedMessage<FarMemory>> messages(count);
+            for (std::size_t i = 0; i < count; ++i) {
+                const auto bytes = gx::writable_bytes_of(all.subspan(i, 1));
+                if (rank.rank() == 0) messages[i] = {.peer = 2, .out = bytes};
+                else messages[i] = {.peer = 1, .in = bytes};
+            }
+            FarGroup link(rank.transport(), group);
+            link.exchange(messages);
+            if (rank.rank() == 2)
+                link.queue().copy_out(gx::ViewIn<const float, FarMemory>(all), std::span(received),
+                                      {"store"});
+            EXPECT_TRUE(link.queue().wait(link.queue().record()).complete());
+        });
+        for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(received[i], float(i) + 1);
+    }
 }
 
 // ---- Properties -------------------------------------------------------------------------

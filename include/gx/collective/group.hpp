@@ -1,6 +1,7 @@
 // Members, Group: some ranks of a transport, in an order of their own, as a transport.
 #pragma once
 
+#include <array>    // queued messages
 #include <cstddef>  // byte
 #include <span>     // messages
 #include <vector>   // ranks
@@ -8,6 +9,7 @@
 #include <gx/core/contract.hpp>   // GX_EXPECT
 #include <gx/core/decl.hpp>       // GX_DECL
 #include <gx/core/transport.hpp>  // TransportOver, Placement
+#include <gx/memory/queue.hpp>    // Link, StreamOrdered, QueuedMessage
 
 namespace gx::collective {
 
@@ -45,16 +47,20 @@ private:
     Placement placement_;
 };
 
-/// The end of one rank in a group: a Transport whose ranks are the members.
+/// The end of one rank in a group: a Transport whose ranks are the members, or a StreamOrdered one,
+/// as T is.
 ///
 /// Order:  that of the transport below. Two groups with the same two ranks in both share their
 ///         messages' order, so they take turns on one channel, or use different channels.
 /// Errors: a Delivery names its peer as a rank of the whole. A rank that is no member, or members
 ///         of another placement than the transport's, break the contract.
-/// Cost:   allocates nothing: make one for each call. Refers to the transport and the members.
-template <Transport T>
+/// Cost:   allocates nothing, but to queue more than 128 messages at once: make one for each call.
+///         Refers to the transport and the members.
+template <Link T>
 class Group : public TransportOver<T> {
 public:
+    using Memory = memory_of<T>;
+
     Group(T& whole, const Members& members) : TransportOver<T>(whole), members_(&members) {
         GX_EXPECT(members.whole() == whole.placement(),
                   "members of the placement that the transport has");
@@ -67,11 +73,28 @@ public:
     [[nodiscard]] Placement placement() const { return members_->placement(); }
     [[nodiscard]] const Members& members() const { return *members_; }
 
-    Request send(int to, int channel, std::span<const std::byte> message) {
+    Request send(int to, int channel, std::span<const std::byte> message)
+        requires Transport<T>
+    {
         return this->under().send(members_->at(to), channel, message);
     }
-    Request receive(int from, int channel, std::span<std::byte> message) {
+    Request receive(int from, int channel, std::span<std::byte> message)
+        requires Transport<T>
+    {
         return this->under().receive(members_->at(from), channel, message);
+    }
+    void exchange(std::span<const QueuedMessage<Memory>> messages)
+        requires StreamOrdered<T>
+    {
+        std::array<QueuedMessage<Memory>, 128> few;
+        std::vector<QueuedMessage<Memory>> many;
+        if (messages.size() > few.size()) many.resize(messages.size());
+        const auto of_whole = std::span(many.empty() ? few.data() : many.data(), messages.size());
+        for (std::size_t i = 0; i < messages.size(); ++i) {
+            of_whole[i] = messages[i];
+            of_whole[i].peer = members_->at(messages[i].peer);
+        }
+        this->under().exchange(of_whole);
     }
 
 private:

@@ -59,6 +59,7 @@ static_assert(
 static_assert(
     std::same_as<gx::Hierarchical<gx::SharedMemory<>, gx::Ring<gx::fp16>>::wire_type, gx::fp16>);
 static_assert(gx::Hierarchical<gx::Ring<>, gx::MultiRing<4>>::channels == 4);
+static_assert(gx::RepeatsWork<Shared>);
 
 TEST_F(HierarchicalLevels, AveragesTwoMachinesOfTwo) {
     EXPECT_EQ(gx::reducer_name<Shared>(), "Hierarchical<SharedMemory<fp32>, Ring<fp32>>");

@@ -45,6 +45,7 @@ using Runs =
                      Run<Sharded<Ring<fp16>>, ClipByGlobalNorm<AdamW>>,        // shards, norms
                      Run<LocalSgd<Bucketed<Ring<fp32>, 256>, 3>, AdamW>,       // parameters
                      Run<DoubleTree<3, fp16>, WeightAverage<Sgd>>,             // chunks in turn
+                     Run<Hierarchical<Ring<fp32>, Ring<fp16>>>,                // groups of ranks
                      Run<ParameterServer<fp16>>,                               // many to one
                      Run<SharedMemory<bf16>>>;                                 // all to all
 template <class T>

@@ -9,6 +9,7 @@
 #include <gx/parameter_server/reducer.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
+#include <gx/reducer/ring.hpp>
 #include <gx/shared_memory/reducer.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <gx/trees/double_tree.hpp>
@@ -25,10 +26,10 @@ template <class T>
 class TrainedOnFarMemory : public ::testing::Test {};
 template <class R>
 using Run = Trainer<Net, R, Constant, AdamW>;
-using Runs = ::testing::Types<Run<HalvingDoubling<fp32>>, Run<Hierarchical<fp16>>,
-                              Run<DoubleBuffered<DoubleTree<2, fp32>>>,
-                              Run<Bucketed<ParameterServer<fp16>, 64>>,
-                              Run<DoubleBuffered<Bucketed<SharedMemory<fp32>, 128>>>>;
+using Runs = ::testing::Types<
+    Run<HalvingDoubling<fp32>>, Run<Hierarchical<fp16>>, Run<Hierarchical<Ring<fp32>, Ring<fp16>>>,
+    Run<DoubleBuffered<DoubleTree<2, fp32>>>, Run<Bucketed<ParameterServer<fp16>, 64>>,
+    Run<DoubleBuffered<Bucketed<SharedMemory<fp32>, 128>>>>;
 TYPED_TEST_SUITE(TrainedOnFarMemory, Runs);
 
 TYPED_TEST(TrainedOnFarMemory, WeightsAreThoseOfThreads) {

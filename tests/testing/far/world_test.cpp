@@ -13,8 +13,10 @@
 #include <gx/reducer/ring.hpp>
 #include <gx/testing/worlds.hpp>
 #include <gx/trees/double_tree.hpp>
+#include <gx/trees/tree.hpp>
 #include <gx/halving_doubling/reducer.hpp>
 #include <gx/hierarchical/reducer.hpp>
+#include <gx/recursive_doubling/reducer.hpp>
 
 namespace {
 
@@ -46,10 +48,11 @@ Rows reduce_far(Rows rows, Placement placement, std::uint64_t seed, QueueProgres
 
 template <class R>
 class OverFarMemory : public ::testing::Test {};
-using Reducers =
-    ::testing::Types<Ring<fp32>, Ring<fp16>, MultiRing<2, bf16>, Bucketed<Ring<fp16>, 64>,
-                     DoubleTree<3, fp16>, HalvingDoubling<fp32>, Hierarchical<fp16>,
-                     ParameterServer<fp16>, ParameterServer<fp32>, SharedMemory<bf16>>;
+using Reducers = ::testing::Types<Ring<fp32>, Ring<fp16>, MultiRing<2, bf16>,
+                                  Bucketed<Ring<fp16>, 64>, Tree<fp16>, DoubleTree<3, fp16>,
+                                  HalvingDoubling<fp32>, RecursiveDoubling<bf16>,
+                                  Hierarchical<fp16>, Hierarchical<SharedMemory<>, Ring<fp16>>,
+                                  ParameterServer<fp16>, ParameterServer<fp32>, SharedMemory<bf16>>;
 TYPED_TEST_SUITE(OverFarMemory, Reducers);
 
 TYPED_TEST(OverFarMemory, BitsAreThoseOfThreads) {

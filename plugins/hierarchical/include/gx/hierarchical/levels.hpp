@@ -17,6 +17,7 @@
 #include <gx/core/element.hpp>                // fp32
 #include <gx/core/error.hpp>                  // Error
 #include <gx/core/transport.hpp>              // SharesMemory
+#include <gx/memory/queue.hpp>                // Link
 #include <gx/reducer/accuracy.hpp>            // accuracy
 #include <gx/reducer/concept.hpp>             // explain_reducer, Bucket, ReduceReport
 #include <gx/reducer/name.hpp>                // reducer_name
@@ -27,7 +28,7 @@ namespace gx::detail::hierarchical {
 /// The ranks of one machine as a transport, which share memory where all ranks of all machines do,
 /// or those of each machine. Ranks are placed regularly, and every machine calls share() equally
 /// often.
-template <Transport T>
+template <Link T>
 class MachineGroup : public collective::Group<T> {
 public:
     MachineGroup(T& whole, const collective::Members& machine)
@@ -42,8 +43,8 @@ public:
         requires SharesMemory<T>
     {
         const auto on_machine = [&](std::span<const std::span<std::byte>> all) {
-            const bool is_all = this->under().shares_memory();
-            work(all.subspan(is_all ? static_cast<std::size_t>(this->members().at(0)) : 0, size()));
+            const int first = this->under().shares_memory() ? this->members().at(0) : 0;
+            work(all.subspan(static_cast<std::size_t>(first), size()));
         };
         return this->under().share(channel, mine, on_machine);
     }
@@ -66,6 +67,12 @@ public:
 
 private:
     [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(this->ranks()); }
+};
+
+/// Whether R works in the memory of T.
+template <class R, class T>
+concept ReducesOn = requires(R& r, T& link, const BucketOn<T>& bucket) {
+    { r.all_reduce(link, bucket) } -> std::same_as<ReduceReport>;
 };
 
 template <class R>
@@ -101,6 +108,7 @@ public:
     static constexpr int channels = std::max(Inner::channels, Outer::channels);
     static constexpr int staleness = 0;
     static constexpr bool asynchronous = Inner::asynchronous && Outer::asynchronous;
+    static constexpr bool repeats_work = RepeatsWork<Inner> && RepeatsWork<Outer>;
     static constexpr bool works_in_place = reducer::works_in_place<Inner>();
 
     [[nodiscard]] static std::string name() {
@@ -125,7 +133,9 @@ public:
         outer_.reserve(level);
     }
 
-    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+    template <Link T>
+        requires ReducesOn<Inner, MachineGroup<T>> && ReducesOn<Outer, collective::Group<T>>
+    ReduceReport all_reduce(T& link, const BucketOn<T>& bucket) {
         const Placement p = plan_.placement;
         GX_EXPECT(link.placement() == p, "reserve() for the placement it will run on");
         GX_EXPECT(static_cast<std::int64_t>(bucket.size()) <= plan_.bucket_elements,
@@ -137,7 +147,7 @@ public:
         collective::Group across(link, *across_);
         ReduceReport sum = inner_.all_reduce(machine, bucket);
         if (!sum.complete()) return sum;
-        const ChunkRange own = shard(bucket, machine.rank());
+        const ChunkRange own = shard(bucket.size(), machine.rank());
         add(sum, outer_.all_reduce(across, bucket.part(static_cast<std::size_t>(own.begin),
                                                        static_cast<std::size_t>(own.size()))));
         if (sum.complete()) add(sum, gather(machine, bucket));
@@ -146,9 +156,9 @@ public:
     StateList state() { return {}; }
 
 private:
-    [[nodiscard]] ChunkRange shard(const Bucket& bucket, int local_rank) const {
-        return chunk_range(static_cast<std::int64_t>(bucket.size()),
-                           plan_.placement.ranks_per_machine, local_rank);
+    [[nodiscard]] ChunkRange shard(std::size_t length, int local_rank) const {
+        return chunk_range(static_cast<std::int64_t>(length), plan_.placement.ranks_per_machine,
+                           local_rank);
     }
     static void add(ReduceReport& sum, const ReduceReport& more) {
         sum = {more.delivery, sum.bytes_sent + more.bytes_sent, sum.steps + more.steps};
@@ -163,7 +173,7 @@ private:
     }
     /// Shards of all ranks of a machine, in floats, to all of them.
     template <class T>
-    ReduceReport gather(MachineGroup<T>& machine, const Bucket& bucket) {
+    ReduceReport gather(MachineGroup<T>& machine, const BucketOn<T>& bucket) {
         if constexpr (SharesMemory<T>)
             if (machine.shares_memory())
                 return {machine.share(0, std::as_writable_bytes(bucket.values),
@@ -172,7 +182,8 @@ private:
                                       })};
         const collective::RingAllGather ring(machine.ranks());
         const collective::Execution done = collective::execute(
-            machine, collective::Flow<fp32, collective::RingAllGather>{ring, bucket.values});
+            machine,
+            collective::Flow<fp32, collective::RingAllGather, memory_of<T>>{ring, bucket.values});
         return {done.delivery, done.bytes_sent, done.steps};
     }
     /// Each rank reads what others do not write: every shard where its owner has it.
@@ -180,7 +191,7 @@ private:
                      int rank) const {
         for (int r = 0; r < plan_.placement.ranks_per_machine; ++r) {
             if (r == rank) continue;
-            const ChunkRange s = shard(bucket, r);
+            const ChunkRange s = shard(bucket.size(), r);
             const auto first = static_cast<std::size_t>(s.begin) * sizeof(float),
                        bytes = static_cast<std::size_t>(s.size()) * sizeof(float);
             const auto i = static_cast<std::size_t>(r), own = static_cast<std::size_t>(rank);

@@ -53,7 +53,8 @@ public:
 ///         placement and on where buckets are cut; not on the world, timing or threads.
 /// Errors: as Inner's and Outer's; gx::Error for a ragged placement.
 /// Accuracy: rounded; values are divided by G and by M, at each level where it divides.
-/// Memory: the host's. Levels with Options have their defaults.
+/// Memory: also that of a device, where both levels work in it. Levels with Options have their
+///         defaults.
 template <class Inner, class Outer>
     requires(!Element<Inner>)
 class Hierarchical<Inner, Outer> : public detail::hierarchical::Levels<Inner, Outer> {};
