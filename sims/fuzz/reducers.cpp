@@ -11,7 +11,9 @@ const std::vector<FuzzedReducer>& reducers() {
         for (auto& s : server_reducers()) list.push_back(s);
         for (auto& s : lossy_reducers()) list.push_back(s);
         for (auto& s : owner_reducers()) list.push_back(s);
-        for (auto& s : doubling_reducers()) list.push_back(s);  // seeds were recorded without
+        // Seeds were recorded without these:
+        for (auto& s : doubling_reducers()) list.push_back(s);
+        for (auto& s : level_reducers()) list.push_back(s);
         return list;
     }();
     return all;

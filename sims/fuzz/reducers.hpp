@@ -14,5 +14,6 @@ namespace gx::sim::fuzz {
 [[nodiscard]] std::vector<FuzzedReducer> lossy_reducers();
 [[nodiscard]] std::vector<FuzzedReducer> owner_reducers();
 [[nodiscard]] std::vector<FuzzedReducer> doubling_reducers();
+[[nodiscard]] std::vector<FuzzedReducer> level_reducers();
 
 }  // namespace gx::sim::fuzz

@@ -7,6 +7,7 @@
 #include <gx/hierarchical/reducer.hpp>        // Hierarchical
 #include <gx/recursive_doubling/reducer.hpp>  // RecursiveDoubling
 #include <gx/reducer/double_buffered.hpp>     // DoubleBuffered
+#include <gx/reducer/ring.hpp>                // Ring
 #include <gx/trees/double_tree.hpp>           // DoubleTree
 #include <gx/trees/tree.hpp>                  // Tree
 
@@ -22,6 +23,9 @@ std::vector<FuzzedReducer> tree_reducers() {
 }
 std::vector<FuzzedReducer> doubling_reducers() {
     return {{"RecursiveDoubling<fp32>", trial<RecursiveDoubling<fp32>>}};
+}
+std::vector<FuzzedReducer> level_reducers() {
+    return {{"Hierarchical<Ring<fp32>, Ring<fp16>>", trial<Hierarchical<Ring<fp32>, Ring<fp16>>>}};
 }
 
 }  // namespace gx::sim::fuzz
