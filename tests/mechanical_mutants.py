@@ -18,10 +18,10 @@ took --budget seconds:
     peer          a rank that is read                   is another one
 
 FILE gets two lines for each mutant as soon as it is known; mutants that it has are not run again,
-so that an interrupted run goes on. It has a hash of each source: where one has changed, its results
-are dropped. With --tests a part of the tests is built and run: what they do not reject stays
-unknown. --again runs survivors again, for new tests or a longer budget, but those listed as
-equivalent. tests/survivors.txt of a plugin lists mutants
+so that an interrupted run goes on. A result has a hash of the code around its mutant, 8 lines above
+and below without comments: where these have changed it is dropped. With --tests a part of the tests
+is built and run: what they do not reject stays unknown. --again runs survivors again, for new tests
+or a longer budget, but those listed as equivalent. tests/survivors.txt of a plugin lists mutants
 that no test rejects, with the reason, below the name of their file:
 
         NAME | REASON     NAME is a part of the mutant's name, from its line on. Where the reason
@@ -136,6 +136,9 @@ constexpr bool operator>(Left<A, op> left, const B& b) {
 """
 
 
+AROUND = 8  # lines
+
+
 class Mutant(NamedTuple):
     kind: str
     file: str   # below the project
@@ -143,6 +146,7 @@ class Mutant(NamedTuple):
     begin: int  # in the file's text
     end: int
     old: str
+    around: str  # a hash of the code there
 
     def name(self):
         text = " ".join(self.old.split())
@@ -221,13 +225,16 @@ def follows_a_type(code, at):
 def mutants_of(file):
     text = (ROOT / file).read_text()
     code, found = code_of(text), []
+    lines = ["".join(line.split()) for line in code.split("\n")]
 
     def add(kind, begin, end):
         line_begin = code.rfind("\n", 0, begin) + 1
         line = code[line_begin:code.find("\n", begin)]
         if not STATIC.search(line):
-            found.append(Mutant(kind, file, code.count("\n", 0, begin) + 1, begin, end,
-                                text[begin:end]))
+            number = code.count("\n", 0, begin)
+            around = "\n".join(lines[max(0, number - AROUND):number + AROUND + 1])
+            found.append(Mutant(kind, file, number + 1, begin, end, text[begin:end],
+                                hashlib.sha256(around.encode()).hexdigest()[:8]))
 
     for m in re.finditer(r"\b(" + "|".join(KIND_OF) + r")\(", code):
         begin, end = begin_of_postfix(code, m.start()), closing(code, m.end() - 1)
@@ -393,23 +400,34 @@ def measured(commands, place, pool):
 # ---- Results ---------------------------------------------------------------------------------
 
 
-def fingerprint(file):
-    return hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
+def keys_of(named):
+    """{name: what a result is known by}: not the line, but the code around it."""
+    keys, seen = {}, {}
+    for name, around in named:
+        kind, place, text = name.split(" ", 2)
+        key = (kind, place.split(":")[0], re.sub(r" #\d+$", "", text), around)
+        seen[key] = seen.get(key, 0) + 1
+        keys[name] = (*key, seen[key])
+    return keys
 
 
-def read_results(path, files):
-    """{name: verdict}, of today's sources."""
+def read_results(path, names):
+    """{name: verdict}, of mutants whose surroundings are today's."""
     lines = path.read_text().splitlines() if path.exists() else []
-    hashes = dict(line.split()[1:] for line in lines if line.startswith("# "))
-    same = {file for file in files if hashes.get(file) == fingerprint(file)}
-    results = [line for line in lines if not line.startswith("#")]
-    return {name: verdict.strip() for name, verdict in zip(results[::2], results[1::2])
-            if name.split(" ", 1)[1].split(":")[0] in same}
+    verdicts = dict(zip(lines[::2], (line.strip().split(" ", 1) for line in lines[1::2])))
+    in_order = sorted(verdicts, key=lambda n: (n.split(":")[0], int(n.split(":")[1])))
+    known = {key: verdicts[name][1]
+             for name, key in keys_of((n, verdicts[n][0]) for n in in_order).items()}
+    keys = keys_of((n, m.around) for n, m in names.items())
+    return {name: known[key] for name, key in keys.items() if key in known}
 
 
-def write_results(path, files, results):
-    hashes = "".join(f"# {file} {fingerprint(file)}\n" for file in files)
-    path.write_text(hashes + "".join(f"{n}\n    {v}\n" for n, v in results.items()))
+def result_line(name, mutant, verdict):
+    return f"{name}\n    {mutant.around} {verdict}"[:len(name) + 101].rstrip() + "\n"
+
+
+def write_results(path, names, results):
+    path.write_text("".join(result_line(n, names[n], v) for n, v in results.items()))
 
 
 def is_survivor(verdict):
@@ -495,7 +513,7 @@ def main():
         return
     if given.results is None:
         parser.error("name the file of results: --results FILE")
-    results = read_results(given.results, files)
+    results = read_results(given.results, names)
     if not given.check:
         run_all(given, plugins, files, names, numbers, results)
     sys.exit(report(names, results, plugins))
@@ -526,7 +544,7 @@ def run_all(given, plugins, files, names, numbers, results):
         def know(name, verdict):
             with lock, given.results.open("a") as out:
                 results[name] = verdict
-                print(f"{name}\n    {verdict}", file=out)
+                out.write(result_line(name, names[name], verdict))
 
         def try_one(name):
             number, taken, tried = numbers[names[name]], 0, 0
@@ -535,12 +553,12 @@ def run_all(given, plugins, files, names, numbers, results):
                 if taken > given.budget:
                     break
                 if (how := fails(case, number)) is not None:
-                    return know(name, f"rejected by {case.name[:76]}{how}")
+                    return know(name, f"rejected by {case.name[:67]}{how}")
                 taken, tried = taken + case.seconds, tried + 1
             if not given.tests:
                 know(name, f"survives {tried} of {len(of)} cases" if of else UNREACHED)
 
-        write_results(given.results, files, results)
+        write_results(given.results, names, results)
         for name in (n for n, m in names.items() if m in tests.left_out and n not in results):
             know(name, UNCOMPILED)
         entries = listed_survivors(plugins)
@@ -549,7 +567,7 @@ def run_all(given, plugins, files, names, numbers, results):
                   (n not in results or given.again and is_survivor(results[n]) and
                    not is_equivalent(n, entries))]
         list(pool.map(try_one, chosen))
-        write_results(given.results, files, results)
+        write_results(given.results, names, results)
 
 
 if __name__ == "__main__":
