@@ -168,7 +168,7 @@ std::string error_of_connecting(Session& session, std::chrono::nanoseconds limit
     }
     return "";
 }
-/// The rank that has none left says so of itself, and what to do.
+/// The error of the rank that has no descriptor left names that rank and the remedy.
 TEST(Mesh, ARankWithoutADescriptorSaysSo) {
     auto control = sockets(2);
     auto zero = session_of(0, 2, std::move(control[0])),

@@ -450,7 +450,7 @@ TEST(Session, TheLossOfTheRootIsSaidWithWhatTheRankBeginsWith) {
     EXPECT_TRUE(has(cause_of(session).text, "noticed by rank 1 in operation no run"))
         << session.cause().text;
 }
-/// Whatever else listens at its address may answer, and keep the connection open.
+/// Another server at its address may answer, and keep the connection open.
 TEST(Session, ARootThatSendsWhatNoRootDoesIsLostAndNotWaitedFor) {
     const std::vector<Message> wrong{Leaving{}, Welcome{}, Left{7}, Note{1, {}}};
     for (const Message& message : wrong) {

@@ -150,7 +150,7 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
     for (const Event& f : p.functions)
         if (f.name.ends_with(checkpoint_name))
             throw Error(fmt::format(
-                "{}'{}': activations have gradients in it that can't be told from those of "
+                "{}'{}': gradients of activations can't be distinguished in it from those of "
                 "parameters: checkpoint with use_reentrant=False",
                 where, checkpoint_name));
     if (p.gradients.empty())

@@ -77,6 +77,9 @@ TEST(Cifar, ReadsTheClassNamesBesideItsFiles) {
     write_text(folder / "batches.meta.txt", "a\nb\n");
     EXPECT_TRUE(holds(error_of([&] { (void)cifar10(folder.path); }),
                       "batches.meta.txt' names 2 classes: expected 10"));
+    const std::vector<fs::path> one{folder / "test_batch.bin"};
+    EXPECT_TRUE(holds(error_of([&] { Cifar(one, CifarLabels::ten, {"a", "b"}); }),
+                      "CIFAR: 2 names for 10 classes: give one for each"));
     write_text(folder / "train.bin", record({19, 99}, 1, 2, 3));
     write_text(folder / "test.bin", record({0, 1}, 1, 2, 3));
     std::string coarse, fine;

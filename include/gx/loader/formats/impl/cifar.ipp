@@ -113,6 +113,9 @@ GX_DECL Cifar::Cifar(std::span<const std::filesystem::path> files, CifarLabels l
     using namespace detail::cifar;
     if (files.empty()) throw Error("gx: CIFAR: a source of 0 files: expected at least one.");
     const Layout layout = layout_of(labels);
+    if (!class_names.empty() && std::ssize(class_names) != layout.classes)
+        throw Error(fmt::format("gx: CIFAR: {} names for {} classes: give one for each of them.",
+                                class_names.size(), layout.classes));
     info_ = {.name = labels == CifarLabels::ten ? "cifar-10" : "cifar-100",
              .shape = {3, 32, 32},
              .classes = layout.classes,

@@ -58,8 +58,8 @@ public:
 
     /// `communicators`, `collectives`: duplicates of one communicator, whose errors return; they,
     /// the session and `shared` live longer. communicators[c] is channel c's; there is one more, of
-    /// the channels that do not tell buckets. `shared`: memory of all ranks, or of those of this
-    /// machine, or nullptr.
+    /// the channels that do not tell buckets. `shared`: memory shared by all ranks, or by the
+    /// ranks of this machine, or nullptr.
     Messages(std::span<const MPI_Comm> communicators, MPI_Comm collectives, Placement placement,
              coordination::Session& session, const Options& options,
              coordination::NodeMemory* shared = nullptr);
