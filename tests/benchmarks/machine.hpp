@@ -23,9 +23,10 @@ inline std::string cpu_name() {
     return "unknown";
 }
 
-/// Errors: gx::Error for a path of --python that can't be run: what is absent is no missing peer.
+/// Errors: gx::Error for a path of --python that can't be run: what is absent is no missing peer. A
+/// name without a slash is looked for in PATH where it is run.
 inline void expect_interpreter(const std::string& path) {
-    if (access(path.c_str(), X_OK) != 0)
+    if (path.find('/') != path.npos && access(path.c_str(), X_OK) != 0)
         throw Error("--python '" + path + "': it can't be run: " + std::strerror(errno) +
                     ". Name the path of a python3");
 }
