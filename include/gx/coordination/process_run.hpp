@@ -33,8 +33,8 @@ struct ProcessRun {
 
 /// Behind a run: throws `own`, its first error on this rank, or gx::Error with the sentence of the
 /// session's cause. A LostRank gives way to a cause that says more: the error or mismatch that
-/// stopped another rank, or that others waited for this one. Where the lost rank's process died, the
-/// LostRank reports it as `lost`, also on ranks whose own wait was for another rank.
+/// stopped another rank, or that others waited for this one. Where the lost rank's process died,
+/// the LostRank reports it as `lost`, also on ranks whose own wait was for another rank.
 GX_DECL void throw_first(Session& session, const std::exception_ptr& own);
 
 /// Behind a run of a world that Shrinks, before throw_first(): throws LostRank where the session's
