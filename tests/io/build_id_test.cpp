@@ -45,4 +45,13 @@ TEST(BuildId, StandsBehindOtherNotes) {
     EXPECT_EQ(id_in({}, 4), "");
 }
 
+// As binutils before 2.31 join .note.gnu.property and .note.gnu.build-id; `readelf -n` reads so.
+TEST(BuildId, StandsInSegmentsOfEightBytes) {
+    const std::array<std::uint8_t, 56> notes{
+        4, 0, 0, 0, 12, 0, 0, 0, 5, 0, 0, 0, 'G', 'N', 'U', 0,  // properties
+        2, 0, 0, 0, 4,  0, 0, 0, 3, 0, 0, 0, 0,   0,   0,   0,  // and 4 bytes
+        4, 0, 0, 0, 3,  0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0x01, 0xf0};
+    EXPECT_EQ(id_in(notes, 8), "ab01f0");
+}
+
 }  // namespace

@@ -19,8 +19,8 @@ GX_DECL std::string id_in(std::span<const std::uint8_t> notes, std::size_t align
     for (std::size_t at = 0; at + sizeof(ElfW(Nhdr)) <= notes.size();) {
         ElfW(Nhdr) note{};
         std::memcpy(&note, &notes[at], sizeof(note));
-        const std::size_t name = at + sizeof(note), id = name + aligned(note.n_namesz);
-        at = id + aligned(note.n_descsz);
+        const std::size_t name = at + sizeof(note), id = aligned(name + note.n_namesz);
+        at = aligned(id + note.n_descsz);
         if (at > notes.size()) return "";
         if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
             std::memcmp(&notes[name], "GNU", 4) != 0)
