@@ -86,11 +86,21 @@ struct Padded : Network<ImageShape{1, 5, 5}, 3, Conv<4, 3>, ReLU, AvgPool<3, 1, 
                         Conv<4, 3, 1, 1>, ReLU, GlobalAvgPool, Classifier> {
     static constexpr std::string_view name = "Padded";
 };
-// A pooling of 4 x 4 is one of 4 x 4 of any image.
 // Convolutions as large as its image, and of any larger one.
 struct Whole : Network<ImageShape{1, 6, 6}, 3, Conv<4, 6>, ReLU, Conv<3, 1>, GlobalAvgPool> {
     static constexpr std::string_view name = "Whole";
 };
+// Images below 5 x 5 are too small for it, and of 5 x 5 its second part sees one number.
+struct Unpadded : Network<ImageShape{1, 12, 12}, 3, Conv<4, 5>, ReLU, Conv<4, 3, 1, 1>, ReLU,
+                          GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "Unpadded";
+};
+// Its own image is smaller than its stride.
+struct Sparse
+    : Network<ImageShape{1, 3, 3}, 3, Conv<4, 1, 7>, ReLU, Conv<4, 1>, GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "Sparse";
+};
+// A pooling of 4 x 4 is one of 4 x 4 of any image.
 struct Fixed
     : Network<ImageShape{1, 8, 8}, 3, Conv<4, 3, 2, 1>, ReLU, AvgPool<4>, Flatten, Classifier> {
     static constexpr std::string_view name = "Fixed";
@@ -108,6 +118,13 @@ TEST(Head, IsTheNetworkOfTheImageThatHasItsFeatures) {
                   graph<Head<ResNet18, "layer4">>({.input = {256, 10, 6}}));
     expect_behind(graph<InceptionV3>({.input = {3, 139, 203}}),
                   graph<Head<InceptionV3, "Mixed_7b">>({.input = {1280, 3, 5}}));
+    expect_behind(graph<InceptionV3>({.input = {3, 75, 299}}),
+                  graph<Head<InceptionV3, "Mixed_7b">>({.input = {1280, 1, 8}}));
+    for (const int side : {5, 6, 7})
+        expect_behind(graph<Unpadded>({.input = {1, side, 9}}),
+                      graph<Head<Unpadded, "2">>({.input = {4, side - 4, 5}}));
+    expect_behind(graph<Sparse>({.input = {1, 200, 3}}),
+                  graph<Head<Sparse, "2">>({.input = {4, 29, 1}}));
     EXPECT_EQ((Head<Fixed, "4">::input), (ImageShape{4, 1, 1})) << "behind the Flatten";
     expect_behind(graph<Whole>({.input = {1, 7, 9}}),
                   graph<Head<Whole, "2">>({.input = {4, 2, 4}}));

@@ -1,10 +1,8 @@
 // Head<M, Layer>: the last layers of a network as a network; prefix_of(): the layers before them.
 #pragma once
 
-#include <algorithm>    // min
 #include <array>        // two inputs
 #include <cstddef>      // size_t
-#include <cstdint>      // int64_t
 #include <string_view>  // names
 #include <utility>      // move
 #include <vector>       // tensors
@@ -52,11 +50,16 @@ template <class M>
 [[nodiscard]] constexpr GraphBuilder whole(ImageShape image = {}, int classes = 0) {
     return model::build<M>({.input = image, .classes = classes}, GraphBuilder::Checks::trial);
 }
-/// What M's layers before `layer` make of an image.
+/// What M's layers before `layer` make of an image; {}: it is too small for one of them.
 template <class M>
 [[nodiscard]] constexpr ImageShape shape_before(std::string_view layer, ImageShape image) {
-    const Graph g = whole<M>(image).finish();
-    return g.tensors[std::size_t(cut_before(g, layer).tensor)];
+    GraphBuilder built = whole<M>(image);
+    const GraphTrouble trouble = built.trouble();
+    const Graph g = std::move(built).finish();
+    const GraphCut cut = cut_before(g, layer);
+    const bool fits =
+        trouble.fault != GraphFault::image_too_small || trouble.operation >= cut.first;
+    return fits ? g.tensors[std::size_t(cut.tensor)] : ImageShape{};
 }
 /// The least that is known of a cut: constants are no lists. Of an image, {1, 1, 1}: more than one
 /// tensor crosses it.
@@ -83,13 +86,14 @@ consteval bool explain() {
     return true;
 }
 
-/// The least of 1 to `most` for which f(n) >= wanted; f does not fall.
+/// The least side for which f(side) >= wanted; f does not fall. `like` is a side to begin at.
 template <class F>
-[[nodiscard]] constexpr int least(int wanted, int most, const F& f) {
-    int low = 1;
-    while (low < most) {
-        const int middle = low + (most - low) / 2;
-        if (f(middle) >= wanted) most = middle;
+[[nodiscard]] constexpr int least(int wanted, int like, const F& f) {
+    int low = 1, high = like;
+    while (f(high) < wanted && high < (1 << 20)) low = high, high *= 2;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (f(middle) >= wanted) high = middle;
         else low = middle + 1;
     }
     return low;
@@ -109,17 +113,13 @@ template <class M>
         const ImageShape larger{own.channels, 2 * own.height, 2 * own.width};
         return shape_before<M>(layer, larger).channels != cut.channels ? own : ImageShape{};
     }
-    const auto most = [](std::int64_t side, int want, int has) {
-        return static_cast<int>(std::min(2 * side * want / has + 64, std::int64_t{1} << 20));
-    };
     ImageShape image = own;
     if (wanted.height != cut.height)
-        image.height =
-            least(wanted.height, most(own.height, wanted.height, cut.height), [&](int side) {
-                return shape_before<M>(layer, {own.channels, side, own.width}).height;
-            });
+        image.height = least(wanted.height, own.height, [&](int side) {
+            return shape_before<M>(layer, {own.channels, side, own.width}).height;
+        });
     if (wanted.width != cut.width)
-        image.width = least(wanted.width, most(own.width, wanted.width, cut.width), [&](int side) {
+        image.width = least(wanted.width, own.width, [&](int side) {
             return shape_before<M>(layer, {own.channels, own.height, side}).width;
         });
     return shape_before<M>(layer, image) == wanted ? image : ImageShape{};
