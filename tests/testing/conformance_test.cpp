@@ -148,6 +148,30 @@ TEST(ReducerThatHangs, IsJudgedByItsFirstReductions) {
     EXPECT_TRUE(arrival.hangs);
 }
 
+/// Rank 0 waits for a message of every other one; rank 2 sends none, and goes on.
+template <class Inner>
+struct RankTwoDoesNotSend : gx::testing::Mutant<Inner> {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
+        std::byte one{};
+        if (link.rank() > 0 && link.rank() != 2) (void)link.wait(link.send(0, 0, {&one, 1}));
+        for (int peer = 1; link.rank() == 0 && peer < link.ranks() && report.complete(); ++peer)
+            report.delivery = link.wait(link.receive(peer, 0, {&one, 1}));
+        return report;
+    }
+};
+TEST(ReducerThatHangs, IsSaidToWaitForTheRankThatDidNotSend) {
+    using R = RankTwoDoesNotSend<gx::Ring<>>;
+    ConformanceReport report;
+    gx::testing::check_means<R>(OnThreads{.deadline = std::chrono::milliseconds(20)}, 1, report);
+    EXPECT_TRUE(report.hangs);
+    EXPECT_NE(report.text().find("rank 0: a reduction without a fault is incomplete, for want of "
+                                 "rank 2"),
+              std::string::npos)
+        << report.text();
+    EXPECT_FALSE(report.rejected_by("mean")) << "of rows that were never reduced";
+}
+
 // ---- A world that can't vary the order of arrival ------------------------------------------
 TEST(FixedOrder, IsReportedAsSkipped) {
     const auto fixed = [](gx::Placement p, auto f) { OnThreads{}(p, f); };

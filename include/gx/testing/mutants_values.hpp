@@ -31,6 +31,20 @@ struct DropLastChunk : Mutant<R> {
     }
 };
 
+/// The last rank writes a value beside its bucket: -1 is right before it, 1 right behind. In the
+/// gradient's first bucket alone, whose end is the gradient's, or in its last one.
+template <Reducer R, int At>
+struct WriteBesideBucket : Mutant<R> {
+    static_assert(At != 0);
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        const bool outermost = At > 0 ? bucket.index == 0 : bucket.index + 1 == bucket.count;
+        if (link.rank() + 1 == link.ranks() && outermost && bucket.size() > 0)
+            (At > 0 ? bucket.values.data() + bucket.size() - 1 : bucket.values.data())[At] = 1;
+        return report;
+    }
+};
+
 /// Divides by the rank count once more.
 template <Reducer R>
 struct ScaleTwice : Mutant<R> {

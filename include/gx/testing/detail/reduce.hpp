@@ -49,7 +49,8 @@ GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& li
                                        std::uint64_t gradient, float loss_scale = 1,
                                        int most = std::numeric_limits<int>::max());
 
-/// Reduces jobs one after the other, by one reducer a rank.
+/// Reduces jobs one after the other, by one reducer a rank. A value written beside a rank's row is
+/// in the report, as "bucket".
 GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Placement placement,
                           std::vector<Rows> jobs, ConformanceReport& report,
                           const ReduceOptions& options = {});

@@ -5,6 +5,7 @@
 #include <bit>          // bit_cast
 #include <cmath>        // isnan
 #include <cstdio>       // snprintf
+#include <cstdlib>      // abs
 #include <exception>    // a race, a lost rank
 #include <type_traits>  // is_trivially_copyable_v
 #include <utility>      // move
@@ -35,6 +36,35 @@ GX_DECL ReduceReport reduce_in_buckets(AnyReducer& reducer, CheckedTransport& li
     }
     return sum;
 }
+
+/// A row between values that no reducer may touch: NaNs, so that sums show who reads them.
+class GuardedRow {
+public:
+    explicit GuardedRow(std::span<const float> row) : all_(row.size() + 2 * guard, untouched) {
+        std::copy(row.begin(), row.end(), values().begin());
+    }
+    [[nodiscard]] std::span<float> values() {
+        return std::span(all_).subspan(guard, all_.size() - 2 * guard);
+    }
+    /// Distance of the written value beside the row that is nearest to it: -1 is right before its
+    /// first element, 1 right behind its last, 0: there is none.
+    [[nodiscard]] int written_beside() const {
+        const auto written = [](float x) {
+            return std::bit_cast<std::uint32_t>(x) != std::bit_cast<std::uint32_t>(untouched);
+        };
+        for (std::size_t k = 0; k < guard; ++k) {
+            if (written(all_[guard - 1 - k])) return -static_cast<int>(k) - 1;
+            if (written(all_[all_.size() - guard + k])) return static_cast<int>(k) + 1;
+        }
+        return 0;
+    }
+
+private:
+    static constexpr std::size_t guard = 256;
+    static constexpr float untouched = std::bit_cast<float>(0x7fd5'a5a5u);
+
+    std::vector<float> all_;
+};
 
 /// All vectors of a state, one after the other.
 inline std::vector<float> flat(const StateList& state) {
@@ -86,27 +116,34 @@ private:
     std::size_t at_ = 0;
 };
 
-inline void move_rank(RankBytes& bytes, Reductions& out, std::vector<char>& fits,
+/// Of each rank: whether a saved state had the length of its own, and where it wrote beside a row.
+struct RankFinding {
+    bool fits = true;
+    int beside = 0;       ///< GuardedRow::written_beside()
+    std::size_t job = 0;  ///< whose row
+};
+
+inline void move_rank(RankBytes& bytes, Reductions& out, std::vector<RankFinding>& found,
                       std::size_t rank) {
     for (Rows& rows : out.rows) bytes.move(rows[rank]);
     for (auto& reports : out.reports) bytes.move(reports[rank]);
     for (auto& traffic : out.traffic) bytes.move(traffic[rank]);
     for (Rows& residuals : out.residuals) bytes.move(residuals[rank]);
     bytes.move(out.states[rank]);
-    bytes.move(fits[rank]);
+    bytes.move(found[rank]);
     if (rank == 0) bytes.move(out.replicated);
 }
 
 /// Gives what this process's rank has, if it ran one, to the processes of the others.
 inline void gather(const AnyWorld& world, Placement placement, int mine, Reductions& out,
-                   std::vector<char>& fits) {
+                   std::vector<RankFinding>& found) {
     RankBytes own;
-    if (mine >= 0) move_rank(own, out, fits, static_cast<std::size_t>(mine));
+    if (mine >= 0) move_rank(own, out, found, static_cast<std::size_t>(mine));
     const std::vector<ByteVector> all = world.gather(placement, own.take());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         if (all[rank].empty()) continue;  // the rank did not begin
         RankBytes theirs(all[rank]);
-        move_rank(theirs, out, fits, rank);
+        move_rank(theirs, out, found, rank);
     }
 }
 
@@ -152,7 +189,7 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         .bucket_elements = static_cast<std::int64_t>(cut > 0 ? std::min(cut, largest) : largest),
         .in_flight = options.in_flight,
         .seed = options.plan_seed};
-    std::vector<char> fits(ranks, 1);
+    std::vector<RankFinding> found(ranks);
     int mine = -1;  // where the ranks are in several processes
     const auto work = [&](AnyRank& rank) {
         if (world.gather) mine = rank.rank();
@@ -162,9 +199,9 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         reducer->reserve(plan);
         if (!options.states.empty()) {
             std::span<const float> saved = options.states[me];
-            fits[me] = flat(reducer->state()).size() == saved.size();
+            found[me].fits = flat(reducer->state()).size() == saved.size();
             for (const StateVector& v : reducer->state()) {
-                if (!fits[me]) break;
+                if (!found[me].fits) break;
                 std::copy_n(saved.begin(), v.values.size(), v.values.begin());
                 saved = saved.subspan(v.values.size());
             }
@@ -174,10 +211,12 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
             const auto residual = reducer->residual();
             out.residuals[job][me].assign(residual.begin(), residual.end());
         };
+        std::vector<GuardedRow> rows;
+        for (const Rows& job : out.rows) rows.emplace_back(job[me]);
         if (rank.rank() == options.dead_rank) {
             if (options.dead_from_bucket > 0)
-                (void)reduce_in_buckets(*reducer, link, out.rows[0][me], options.bucket_elements, 0,
-                                        1, options.dead_from_bucket);
+                (void)reduce_in_buckets(*reducer, link, rows[0].values(), options.bucket_elements,
+                                        0, 1, options.dead_from_bucket);
             return;
         }
         keep(0);
@@ -187,8 +226,11 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         for (std::size_t j = 0, settled = 0; j < out.rows.size(); ++j) {
             const std::uint64_t gradient = number(j);
             const float loss_scale = options.loss_scales.empty() ? 1 : options.loss_scales[j];
-            out.reports[j][me] = reduce_in_buckets(*reducer, link, out.rows[j][me],
+            out.reports[j][me] = reduce_in_buckets(*reducer, link, rows[j].values(),
                                                    options.bucket_elements, gradient, loss_scale);
+            out.rows[j][me].assign(rows[j].values().begin(), rows[j].values().end());
+            if (found[me].beside == 0)
+                found[me].beside = rows[j].written_beside(), found[me].job = j;
             const bool complete = out.reports[j][me].complete();
             if (complete) link.settle();
             out.traffic[j][me] = link.take_traffic();
@@ -216,8 +258,17 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         report.add("exception", text(placement) + ": " + e.what());
         out.failed = true;
     }
-    if (world.gather) gather(world, placement, mine, out, fits);
-    for (const char good : fits) out.state_fits = out.state_fits && good;
+    if (world.gather) gather(world, placement, mine, out, found);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+        const RankFinding& its = found[rank];
+        out.state_fits = out.state_fits && its.fits;
+        if (its.beside == 0) continue;
+        report.add("bucket",
+                   place(placement, out.rows[its.job][rank].size(), rank) + ": wrote to memory " +
+                       std::to_string(std::abs(its.beside)) +
+                       (its.beside < 0 ? " before the first" : " behind the last") +
+                       " element of the gradient. Fix: keep to the values of the bucket.");
+    }
     report.reductions += static_cast<std::int64_t>(out.rows.size());
     for (const auto& job : out.traffic)
         for (const MessageCounts& t : job) report.messages += t.messages;
@@ -330,6 +381,17 @@ inline void check_steps(const ReducerUnderTest& r, const Reductions& out, std::s
     }
 }
 
+/// The rank that the last wait of `events` was for, -1 if there is none.
+inline int waited_for(std::span<const MessageEvent> events) {
+    const MessageEvent* wait = nullptr;
+    for (std::size_t i = events.size(); i-- > 0;) {
+        const MessageEvent& e = events[i];
+        if (e.kind == MessageEvent::Kind::waited) wait = wait ? wait : &e;
+        else if (wait && e.request == wait->request) return e.peer;
+    }
+    return -1;
+}
+
 GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Placement p,
                            ConformanceReport& report) {
     if (out.failed) return;
@@ -339,7 +401,9 @@ GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Pla
             report.values += std::ssize(row);
             const ReduceReport& reported = out.reports[j][rank];
             if (!reported.complete()) {
-                const int peer = reported.delivery.peer;
+                // of a wait that was cancelled, `delivery` names whom another rank waited for
+                const int own = waited_for(out.traffic[j][rank].events),
+                          peer = own < 0 ? reported.delivery.peer : own;
                 report.add(
                     "agreement",
                     place(p, row.size(), rank) + ": a reduction without a fault is incomplete" +
