@@ -1,4 +1,4 @@
-// expect: gx: not a Loader: this is an augmentation, which a loader does to its images.
+// expect: gx: this is an augmentation where a policy of a Trainer is expected.
 #include <gx/loader/augment.hpp>
 #include <gx/loader/prefetch.hpp>
 

@@ -58,6 +58,31 @@ concept LikeElement = requires {
     T::encode(float{});
 };
 
+// ---- What has its place in a part of a Trainer's, or of its world's ----------------------------
+template <class T>
+concept LikeDevice = requires(const T& d) {
+    d.parameters();
+    d.slices();
+};
+template <class T>
+concept LikeAugmentation = requires {
+    T::stream;
+    &T::move;
+};
+/// Of T without a role.
+template <class T>
+consteval bool explain_place() {
+    static_assert(!LikeDevice<T>,
+                  "gx: this is a Device where a policy of a Trainer is expected. It belongs to the "
+                  "world, which gives one to each rank. "
+                  "Fix: name it there, as in 'Threads<4, gx::onednn::Device>'.");
+    static_assert(!LikeAugmentation<T>,
+                  "gx: this is an augmentation where a policy of a Trainer is expected. A loader "
+                  "does it to its images. "
+                  "Fix: name it there, as in 'InMemory<gx::PadCrop<4>>'.");
+    return true;
+}
+
 /// The role of T, the expected one first where it fits several.
 template <class T, Role Expected>
 consteval Role found() {
@@ -189,13 +214,15 @@ struct Misplaced<Role::survival, Found> {
 template <class T, Role Expected>
 consteval bool may_be() {
     if constexpr (!Complete<T>) return false;
-    else return found<T, Expected>() == Expected || found<T, Expected>() == Role::none;
+    else if constexpr (found<T, Expected>() == Expected) return true;
+    else return found<T, Expected>() == Role::none && !LikeDevice<T> && !LikeAugmentation<T>;
 }
 
 /// The error of a T that may not be: a missing header, or a policy of another role.
 template <class T, Role Expected>
 consteval bool reject() {
     if constexpr (!Complete<T>) Header<T>::template missing<T>();
+    else if constexpr (found<T, Expected>() == Role::none) explain_place<T>();
     else static_cast<void>(Misplaced<Expected, found<T, Expected>()>{});
     return true;
 }
@@ -208,6 +235,7 @@ consteval bool explain_further() {
         Header<T>::template missing<T>();
     } else {
         constexpr Role role = found<T, Role::none>();
+        if constexpr (role == Role::none) explain_place<T>();
         static_assert(
             role != Role::model,
             "gx: this Model stands behind the Scheduler, and a Trainer has one, in front: "
@@ -225,7 +253,7 @@ consteval bool explain_further() {
             "gx: this Element stands where policies of a Trainer are expected. It is what "
             "a Reducer sends, or a Device computes in. "
             "Fix: name it there, as in 'Ring<gx::fp16>' or 'Compute<gx::bf16>'.");
-        static_assert(role != Role::none,
+        static_assert(role != Role::none || LikeDevice<T> || LikeAugmentation<T>,
                       "gx: this policy has no role in a Trainer: it is no Optimizer ('Options' and "
                       "one 'update'), no Loader ('begin_epoch' and 'next'), no LossScale "
                       "('scale' and 'learn'), no Survival ('continues') and no Compute "

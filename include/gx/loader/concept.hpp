@@ -4,11 +4,10 @@
 #include <concepts>  // same_as
 #include <cstdint>   // int64_t
 
-#include <gx/core/device.hpp>     // Batch
-#include <gx/core/role.hpp>       // role::may_be
-#include <gx/loader/augment.hpp>  // Augmentation
-#include <gx/loader/fwd.hpp>      // declarations
-#include <gx/model/graph.hpp>     // ImageShape
+#include <gx/core/device.hpp>  // Batch
+#include <gx/core/role.hpp>    // role::may_be
+#include <gx/loader/fwd.hpp>   // declarations
+#include <gx/model/graph.hpp>  // ImageShape
 
 namespace gx {
 
@@ -81,9 +80,6 @@ concept BeginsWithin = Loader<L> && requires(L& l, const L& c) {
 
 template <class L>
 consteval bool explain_loader_members() {
-    static_assert(!Augmentation<L>,
-                  "gx: not a Loader: this is an augmentation, which a loader does to its images. "
-                  "Fix: write InMemory<A> in place of the augmentation A.");
     static_assert(detail::loader::KnowsItsData<L>,
                   "gx: not a Loader: one of 'ImageShape shape() const', 'int classes() const', "
                   "'int64_t images_per_epoch() const', 'int64_t steps_per_epoch() const' is "
