@@ -83,7 +83,7 @@ const Data& data_of_stacks() {
         for (const auto& [name, stack] : stacks) {
             const Json& row = file.at("stacks").at(std::string(name));
             Stack& s = d.in_force.*stack = read_stack(row);
-            const Json at_priors = row.value("costs", Json::array());
+            const auto at_priors = row.value("costs", std::vector<std::string>());
             for (const auto& [cost, member] : costs) {
                 if (std::ranges::find(at_priors, cost) == at_priors.end()) continue;
                 const Json& prior = file.at("costs").at(std::string(cost));
