@@ -204,6 +204,8 @@ TEST(StopOnSignals, AsksAndGivesTheHandlersBack) {
         std::raise(SIGUSR1);
         EXPECT_TRUE(signals.asked());
         EXPECT_EQ(signals.signal(), SIGUSR1);
+        std::raise(SIGTERM);
+        EXPECT_EQ(signals.signal(), SIGUSR1) << "the same request, so soon behind the first";
     }
     struct sigaction after{};
     ::sigaction(SIGUSR1, nullptr, &after);
@@ -225,7 +227,9 @@ struct Pulse : gx::Observer {
 struct Signals : WithProcesses {
     /// The exit status of a program that gets `signals` when it has made `steps` steps.
     static int status_after(std::initializer_list<int> signals, int steps,
-                            const std::filesystem::path& output, std::int64_t waits_at = -1) {
+                            const std::filesystem::path& output,
+                            std::chrono::nanoseconds together = std::chrono::hours(1),
+                            std::int64_t waits_at = -1) {
         int ends[2];
         EXPECT_EQ(::pipe(ends), 0);
         const pid_t child = ::fork();
@@ -233,7 +237,7 @@ struct Signals : WithProcesses {
             Pulse pulse;
             pulse.to = ends[1];
             pulse.waits_at = waits_at;
-            gx::StopOnSignals guard;
+            gx::StopOnSignals guard({SIGTERM, SIGINT, SIGUSR1}, together);
             auto world = threads(2);
             try {
                 (void)Late({.batch = 2,
@@ -276,9 +280,16 @@ TEST_F(Signals, EndTheProgramWithACheckpointAndItsStatus) {
         EXPECT_TRUE(found.file.filename().string().starts_with("step-"));
     }
 }
+// As timeout(1) sends them: to the process and to its group.
+TEST_F(Signals, SentTwiceAreOneRequest) {
+    const Folder folder;
+    const int status = status_after({SIGTERM, SIGTERM, SIGCONT, SIGTERM}, 13, folder.path);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 75);
+}
 TEST_F(Signals, ASecondOneEndsItAtOnce) {
     const Folder folder;
-    const int status = status_after({SIGUSR1, SIGTERM}, 3, folder.path, 2);
+    const int status = status_after({SIGUSR1, SIGTERM}, 3, folder.path, {}, 2);
     EXPECT_TRUE(WIFSIGNALED(status));
     EXPECT_TRUE(WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGUSR1);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>            // a flag for handlers of signals
+#include <chrono>            // signals of one request
 #include <csignal>           // signals
 #include <cstdint>           // int64_t
 #include <filesystem>        // the checkpoint
@@ -59,9 +60,11 @@ private:
 inline constexpr int stopped_exit_status = 75;
 
 /// While it lives, signals ask runs of this process to stop: SIGTERM and SIGINT, and SIGUSR1 as
-/// Slurm sends it ahead of a time limit (`sbatch --signal=USR1@60`). A second of these signals ends
-/// the program at once, as it would without a guard. The handlers from before are there again when
-/// it is gone. A program holds one in main(); a library leaves signals alone.
+/// Slurm sends it ahead of a time limit (`sbatch --signal=USR1@60`). Another of these signals, a
+/// second or more behind the first, ends the program at once, as it would without a guard; earlier
+/// ones are the same request, as timeout(1) and launchers send one to a process and to its group.
+/// The handlers from before are there again when it is gone. A program holds one in main(); a
+/// library leaves signals alone.
 ///
 ///     gx::StopOnSignals signals;
 ///     const Trainer<ResNet50, Ring<fp32>> trainer({.output = "out", .stop = &signals});
@@ -71,7 +74,9 @@ inline constexpr int stopped_exit_status = 75;
 /// Errors: a second guard beside the first breaks the contract.
 class StopOnSignals : public StopRequest {
 public:
-    GX_DECL explicit StopOnSignals(std::initializer_list<int> signals = {SIGTERM, SIGINT, SIGUSR1});
+    /// `together`: signals so soon behind the first are one request with it.
+    GX_DECL explicit StopOnSignals(std::initializer_list<int> signals = {SIGTERM, SIGINT, SIGUSR1},
+                                   std::chrono::nanoseconds together = std::chrono::seconds(1));
     GX_DECL ~StopOnSignals();
 
 private:

@@ -3,6 +3,7 @@
 
 #include <atomic>   // the guard
 #include <csignal>  // sigaction
+#include <ctime>    // clock_gettime
 
 #include <gx/core/contract.hpp>  // GX_EXPECT
 #include <gx/trainer/monitor/stop_request.hpp>
@@ -10,26 +11,39 @@
 namespace gx {
 
 namespace detail::stop_request {
-/// The guard of this process, where it has one; handlers have no argument for it.
-[[nodiscard]] inline std::atomic<StopRequest*>& guard() {
-    static std::atomic<StopRequest*> one = nullptr;
+/// What handlers find: they have no argument for it.
+struct Guard {
+    std::atomic<StopRequest*> request = nullptr;  ///< nullptr: this process has none
+    std::atomic<std::int64_t> first = 0;          ///< time of the first signal, 0 before; ns
+    std::atomic<std::int64_t> together = 0;
+    static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+};
+[[nodiscard]] inline Guard& guard() {
+    static Guard one;
     return one;
 }
 extern "C" inline void gx_ask_to_stop(int signal) {
-    if (StopRequest* const r = guard().load()) {
-        if (r->asked()) {  // of another kind: this second one ends the program
-            std::signal(signal, SIG_DFL);
-            std::raise(signal);
-        }
-        r->ask(signal);
-    }
+    Guard& g = guard();
+    StopRequest* const request = g.request.load();
+    if (request == nullptr) return;
+    timespec at{};
+    (void)::clock_gettime(CLOCK_MONOTONIC, &at);
+    const std::int64_t now = std::int64_t{at.tv_sec} * 1'000'000'000 + at.tv_nsec;
+    std::int64_t first = 0;
+    if (g.first.compare_exchange_strong(first, now)) return request->ask(signal);
+    if (now - first < g.together.load()) return;
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
 }
 }  // namespace detail::stop_request
 
-GX_DECL StopOnSignals::StopOnSignals(std::initializer_list<int> signals) {
-    StopRequest* none = nullptr;
-    GX_EXPECT(detail::stop_request::guard().compare_exchange_strong(none, this),
+GX_DECL StopOnSignals::StopOnSignals(std::initializer_list<int> signals,
+                                     std::chrono::nanoseconds together) {
+    detail::stop_request::Guard& guard = detail::stop_request::guard();
+    GX_EXPECT(guard.request.load() == nullptr,
               "one StopOnSignals at a time: signals are the process's");
+    guard.first = 0, guard.together = together.count();
+    guard.request = this;
     struct sigaction action{};
     action.sa_handler = &detail::stop_request::gx_ask_to_stop;
     action.sa_flags = SA_RESTART;
@@ -43,7 +57,7 @@ GX_DECL StopOnSignals::StopOnSignals(std::initializer_list<int> signals) {
 
 GX_DECL StopOnSignals::~StopOnSignals() {
     for (const Before& b : before_) ::sigaction(b.signal, &b.action, nullptr);
-    detail::stop_request::guard() = nullptr;
+    detail::stop_request::guard().request = nullptr;
 }
 
 }  // namespace gx
