@@ -66,12 +66,17 @@ template <class M>
 struct Summary {
     GraphCut cut{};
     ImageShape input{};
+    bool is_timed_only = false;  ///< whether an operation behind the cut is
 };
 template <class M, Text Layer>
 consteval Summary summarize() {
     const Graph g = whole<M>().finish();
     const GraphCut cut = cut_before(g, Layer.view());
-    return {cut, cut.tensor < 0 ? ImageShape{1, 1, 1} : g.tensors[std::size_t(cut.tensor)]};
+    if (cut.tensor < 0) return {cut, {1, 1, 1}};
+    Summary summary{cut, g.tensors[std::size_t(cut.tensor)]};
+    for (std::size_t i = std::size_t(cut.first); i < g.ops.size(); ++i)
+        summary.is_timed_only = summary.is_timed_only || gx::is_timed_only(g.ops[i].kind);
+    return summary;
 }
 template <class M, Text Layer>
 inline constexpr Summary summary = summarize<M, Layer>();
@@ -83,6 +88,10 @@ consteval bool explain() {
     static_assert(summary<M, Layer>.cut.first < 0 || summary<M, Layer>.cut.tensor >= 0,
                   "gx: no such Head: more than one tensor crosses the cut before this layer. Fix: "
                   "cut before a whole block, such as 'layer4' of a ResNet.");
+    static_assert(
+        !summary<M, Layer>.is_timed_only,
+        "gx: no such Head: no device computes the layers behind the cut, and this network "
+        "is timed only. Fix: train a part of another network.");
     return true;
 }
 
@@ -164,7 +173,8 @@ constexpr int append(GraphBuilder& b, const Graph& from, const Op& op, std::arra
 ///
 /// Parameters are named as in M. On features of another shape than `input` it is what M is on the
 /// images that have such features.
-/// Errors: does not compile unless M has the layer, and one tensor alone crosses the cut before it.
+/// Errors: does not compile unless M has the layer, one tensor alone crosses the cut before it, and
+///         devices compute what is behind it.
 ///         GraphFault::not_its_features where no image has such features, and as M for that image.
 template <class M, Text Layer>
 struct Head {
