@@ -2,6 +2,7 @@
 
 #include <cstring>  // memcpy
 #include <limits>   // quiet_NaN
+#include <utility>  // exchange
 
 #include <gtest/gtest.h>
 
@@ -210,6 +211,22 @@ TEST(Weights, NameWhatDiffersFirst) {
     EXPECT_EQ(trouble({.file = folder / "f", .fresh = {"fc"}}, ten), "no error");
     EXPECT_TRUE(holds(trouble({.file = folder / "f", .fresh = {"f"}}, ten),
                       "'fresh' names layer 'f', and network 'ResNet34' has no such layer"));
+}
+
+TEST(Weights, OfAModelInsideAnotherAreSaidToBe) {
+    const Folder folder;
+    const gx::Graph g = gx::graph<Small>();
+    gx::write_weights(folder / "f", g, counted(g));
+    Edited e(folder / "f");
+    auto inner = std::exchange(e.file.tensors, {});
+    for (auto& [name, tensor] : inner) e.file.tensors["module." + name] = tensor;
+    e.write(folder / "f");
+    EXPECT_TRUE(holds(trouble({.file = folder / "f"}, g), "'conv.weight' is missing",
+                      ". All names in the file begin with 'module.'",
+                      "save the state_dict() of the inner one, such as model.module.state_dict()"));
+    e["epoch"] = {{}, {3}};
+    e.write(folder / "f");
+    EXPECT_TRUE(holds(trouble({.file = folder / "f"}, g), "Give weights of this network"));
 }
 
 TEST(Weights, PassOverWhatPyTorchKeepsBesides) {

@@ -112,10 +112,9 @@ public:
         expect_all(statistics);
         if (from_.whole_file) expect_no_others();
         if (!differences_.empty())
-            throw Error(fmt::format(
-                "weights '{}' are not those of network '{}': {}. Give weights of this network; a "
-                "run that is to train on from them may name layers of other shapes in 'fresh'",
-                from_.file.string(), graph_.name.view(), differences_.text()));
+            throw Error(fmt::format("weights '{}' are not those of network '{}': {}. {}",
+                                    from_.file.string(), graph_.name.view(), differences_.text(),
+                                    advice(parameters.front().name)));
         take(parameters, start.parameters, tested());
         take(statistics, start.statistics, "");
         return start;
@@ -125,6 +124,23 @@ private:
     GX_COLD [[nodiscard]] bool is_fresh(std::string_view name) const {
         return std::ranges::any_of(from_.fresh,
                                    [&](const auto& layer) { return is_below(name, layer); });
+    }
+    /// What to do about differences; `name` is one that the file should have.
+    GX_COLD [[nodiscard]] std::string advice(const std::string& name) const {
+        for (const auto& [its, tensor] : file_.tensors) {
+            const std::string prefix =
+                its.substr(0, its.size() - std::min(its.size(), name.size()));
+            if (its == prefix + name && prefix.ends_with('.') &&
+                std::ranges::all_of(file_.tensors,
+                                    [&](const auto& t) { return t.first.starts_with(prefix); }))
+                return fmt::format(
+                    "All names in the file begin with '{0}', as those of a model inside another do "
+                    "(DistributedDataParallel's is 'module.'): save the state_dict() of the inner "
+                    "one, such as model.module.state_dict()",
+                    prefix);
+        }
+        return "Give weights of this network; a run that is to train on from them may name layers "
+               "of other shapes in 'fresh'";
     }
     GX_COLD void expect_all(const std::vector<Place>& places) {
         for (const Place& p : places) {
