@@ -21,7 +21,7 @@ namespace gx {
 ///     factor = min(1, max_norm / (||all gradients|| * |unscale| + 1e-6))
 ///     O with gradient * unscale * factor
 ///
-///     Trainer<Gpt2, Bucketed<Ring<fp16>>, Warmup<Cosine>, ClipByGlobalNorm<AdamW>>
+///     Trainer<ResNet50, Bucketed<Ring<fp16>>, Warmup<Cosine>, ClipByGlobalNorm<AdamW>>
 ///
 /// The norm is that of the mean over all ranks, since optimizers are given means. It is an exact
 /// sum (SquaredSum), so layout, padding and shards change no bit.
