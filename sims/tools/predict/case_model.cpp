@@ -370,8 +370,9 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
     const double per_gpu = (batch / s.total_ms) / (batch_a / known_ms);
     PredictedPoint p{.index = target.index,
                      .gpus = static_cast<int>(n),
-                     .machines = g.machines,
-                     .between = model.between(g),
+                     .machines = std::max(g.machines, a.machines),
+                     .fewer = std::pair(n, g.machines) < std::pair(n_a, a.machines),
+                     .between = model.between(a.machines > g.machines ? a : g),
                      .unit = base_.unit,
                      .step_ms = s.total_ms,
                      .exposed_ms = s.exposed_ms,

@@ -16,8 +16,10 @@
 namespace gx::tools::predict {
 
 struct PredictedPoint {
-    int index = 0, gpus = 0, machines = 1;
-    Between between = Between::links;
+    int index = 0, gpus = 0;
+    int machines = 1;    ///< of it or of the given point that it is predicted from: the more
+    bool fewer = false;  ///< it has fewer GPUs than that point, or as many on fewer machines
+    Between between = Between::links;  ///< GPUs of those machines
     double value = 0;
     std::string unit{};
     double efficiency_pct = 0;         ///< rate of a GPU, as a share of the base's

@@ -93,8 +93,10 @@ std::vector<Residual> Fitter::residuals(std::size_t i, const Calibration& k) {
     for (const PredictedPoint& q : points) {
         const auto index = static_cast<std::size_t>(q.index);
         if (!rows_[i].first[index]) continue;
-        all.push_back({.predicted_pct = q.efficiency_pct,
-                       .published_pct = published_pct(cases_[i]->points[index], q),
+        const double is = published_pct(cases_[i]->points[index], q);
+        all.push_back({.predicted_pct = of_more_gpus(q, q.efficiency_pct),
+                       .published_pct = of_more_gpus(q, is),
+                       .from_pct = q.fewer ? 100 : q.anchor_pct,
                        .between = q.between});
     }
     return all;
@@ -196,7 +198,7 @@ IntervalRules judge(HeldOutIntervals& to, const std::vector<Residual>& points,
     for (const Residual& r : points) {
         if (!counts(r)) continue;
         to.by_network.push_back(
-            {r.fold, rules[r.between].around(r.predicted_pct), r.published_pct});
+            {r.fold, rules[r.between].around(r.predicted_pct, r.from_pct), r.published_pct});
         to.equally_wide.push_back({r.fold, one.equally_wide(r.predicted_pct), r.published_pct});
     }
     return rules;

@@ -28,10 +28,21 @@ Interval IntervalRule::equally_wide(double predicted_pct) const {
     return {std::max(predicted_pct - half, 0.1 * predicted_pct), predicted_pct + half};
 }
 
-Interval IntervalRule::around(double predicted_pct) const {
+Interval IntervalRule::around(double predicted_pct, double from_pct) const {
     Interval i = equally_wide(predicted_pct);
-    i.high = std::min(i.high, std::max(most, predicted_pct + 1));
+    i.high = std::min(i.high, std::max({from_pct, 100.0, predicted_pct}) + 1);
     return i;
+}
+
+double of_more_gpus(const PredictedPoint& p, double efficiency_pct) {
+    return p.fewer ? 100 * p.anchor_pct / efficiency_pct : efficiency_pct;
+}
+
+Interval IntervalRules::around(const PredictedPoint& p) const {
+    const Interval i =
+        (*this)[p.between].around(of_more_gpus(p, p.efficiency_pct), p.fewer ? 100 : p.anchor_pct);
+    if (!p.fewer) return i;
+    return {of_more_gpus(p, i.high), of_more_gpus(p, i.low)};
 }
 
 double interval_score(const Interval& i, double x) {

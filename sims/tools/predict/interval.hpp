@@ -21,19 +21,18 @@ struct Interval {
 
 /// Half the width of an interval, in points, and its bounds:
 ///
-///     [max(p - half, p / 10), min(p + half, max(101, p + 1))]        around a prediction p
+///     [max(p - half, p / 10), min(p + half, max(a, 100, p) + 1)]        around a prediction p
 ///
-/// The upper bound is linear scaling from the base, which no more GPUs exceed but by what figures
-/// are rounded and repeated to, 1 point. Intervals that widened with what is uncertain (the time
+/// The upper bound is linear scaling from the base, or from the given point with the efficiency a,
+/// which no more GPUs exceed but by what figures are rounded and repeated to, 1 point. Intervals that widened with what is uncertain (the time
 /// beyond linear scaling, what the constants' spreads do, how often GPUs double) held publications
 /// that were left out no better: their shares were chosen by too few publications.
 struct IntervalRule {
     double half = 1;
-    static constexpr double most = 101;
 
     /// No bound is below a tenth of the prediction, so that times stay finite; of a prediction
     /// beyond linear scaling the upper one is 1 point above it.
-    [[nodiscard]] Interval around(double predicted_pct) const;
+    [[nodiscard]] Interval around(double predicted_pct, double from_pct = 100) const;
     /// The same without the bound of linear scaling: what the rule is compared with.
     [[nodiscard]] Interval equally_wide(double predicted_pct) const;
 };
@@ -42,6 +41,7 @@ struct IntervalRule {
 struct Residual {
     std::size_t fold = 0;  ///< its publication's number
     double predicted_pct = 0, published_pct = 0;
+    double from_pct = 100;  ///< of the given point
     Between between = Between::rdma;
     [[nodiscard]] double error() const { return predicted_pct - published_pct; }
 };
@@ -65,7 +65,17 @@ struct IntervalRules {
     [[nodiscard]] const IntervalRule& operator[](Between b) const {
         return of[static_cast<std::size_t>(b)];
     }
+    /// Of a point's efficiency. One of fewer GPUs than the given point, which has the efficiency a,
+    /// exceeds linear scaling by what that point loses. Rules are calibrated on more GPUs, so its
+    /// bounds are those of the given point as predicted from it, inverted:
+    ///
+    ///     [100 a / high, 100 a / low]        [low, high] around 100 a / p
+    [[nodiscard]] Interval around(const PredictedPoint& p) const;
 };
+/// An efficiency of a point in the direction that rules are calibrated in: of fewer GPUs than the
+/// given point, that point's efficiency against it. It is its own inverse.
+[[nodiscard]] double of_more_gpus(const PredictedPoint& p, double efficiency_pct);
+
 /// Each calibrated on its own residuals; on all of them where it has fewer than `fewest_residuals`.
 /// Errors: no residuals break the contract.
 /// Source: conformal prediction by classes ("Mondrian"): Vovk, Gammerman, Shafer 2005,

@@ -28,7 +28,7 @@ Prediction Predictor::operator()(const Case& c) {
         Prediction p = model.run();
         std::vector<Interval> intervals;
         for (const PredictedPoint& q : p.points)
-            intervals.push_back(intervals_in_force()[q.between].around(q.efficiency_pct));
+            intervals.push_back(intervals_in_force().around(q));
         const std::vector<Interval> around = intervals;
         if (!model.stack(k_).known)
             for (const Scheme as : {Scheme::fused, Scheme::buckets, Scheme::after_backward}) {
