@@ -1,7 +1,8 @@
 """README.md has what gx_plan and gx_predict print, and names options that they have.
 
 documents_test.py README PLAN PREDICT CASES: the rows of the plan, in order, and the errors of the
-score of CASES over several machines, rounded as README has them. Every option in the section on
+score of CASES over several machines, rounded as README has them; in sims/tools/README.md, the
+intervals of CASES and the unseen files beside it with base and target swapped. Every option in the section on
 plans, and behind ./gx plan or ./gx predict, is one of these programs.
 """
 import json
@@ -88,4 +89,14 @@ with tempfile.TemporaryDirectory() as folder:
 row = (f"| {score['points']} | {score['mae']:.2f} | {score['mae_formula_without_overlap']:.2f} "
        f"| {score['mae_perfect_scaling']:.2f} |")
 expect(any(line.endswith(row) for line in lines), f"no table has the score: {row}")
+with tempfile.TemporaryDirectory() as folder:
+    out = pathlib.Path(folder) / "swapped.json"
+    files = [cases] + [cases.with_name(f"unseen_{i}.json") for i in range(1, 5)]
+    subprocess.run([predict, "--score", *files, "--swapped", "--json", out], check=True,
+                   stdout=subprocess.DEVNULL)
+    held = json.loads(out.read_text())["intervals_80_in_force"]
+row = (f"({held['points']}) | {100 * held['covered']:.1f} % | {100 * held['covered_least']:.1f} to "
+       f"{100 * held['covered_most']:.1f} % | | {held['median_width_pct']:.2f} |")
+tools = readme.parent / "sims/tools/README.md"
+expect(row in tools.read_text(), f"{tools} has no such intervals of fewer GPUs: {row}")
 print(f"{len(front)} rows of the plan and the score are README's")

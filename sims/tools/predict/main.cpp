@@ -41,7 +41,7 @@ using gx::printable;
 struct Arguments {
     std::string cases{}, out{}, json{}, html{}, hold_out{}, trace{}, machine{};
     std::vector<std::string> score{}, nccl_tests{};
-    bool all = false, fit = false;
+    bool all = false, fit = false, swapped = false;
 };
 
 /// One line on standard error for a case that cannot be predicted or scored.
@@ -279,6 +279,10 @@ int score_cases(const Arguments& a) {
     for (const std::string& file : a.score)
         for (Case& c : read_cases(gx::read_input("--score", file), file))
             cases.push_back(std::move(c));
+    if (a.swapped && (cases = swapped(cases)).empty())
+        throw gx::Error("'" + fmt::format("{}", fmt::join(a.score, "', '")) +
+                        "' has nothing to swap: a case needs a target with a 'value' that has more "
+                        "GPUs than its base");
     const Score unfitted = score(cases, priors());
     if (unfitted.points.empty() && unfitted.failed.empty())
         throw gx::Error("'" + fmt::format("{}", fmt::join(a.score, "', '")) +
@@ -368,6 +372,12 @@ int main(int argc, char** argv) {
     app.add_flag("--fit", a.fit, "fit the stacks' constants on these cases, print and use them")
         ->needs(score)
         ->excludes(hold_out);
+    app.add_flag("--swapped", a.swapped,
+                 "predict each case's base from its smallest larger target: how far predictions "
+                 "of fewer GPUs can be trusted")
+        ->needs(score)
+        ->excludes(hold_out)
+        ->excludes("--fit");
     app.add_flag("--all", a.all, "print every point, not only those that count")->needs(score);
     app.add_option("--trace", a.trace,
                    "Chrome JSON of torch.profiler: print the parts of its median step, and the "

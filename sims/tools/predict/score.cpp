@@ -1,5 +1,8 @@
 #include <tools/predict/score.hpp>
 
+#include <algorithm>  // find
+#include <utility>    // swap
+
 #include <fmt/core.h>  // format
 
 namespace gx::tools::predict {
@@ -63,6 +66,43 @@ IntervalQuality intervals_of(const Score& s) {
             rows.push_back({folds.try_emplace(p.source, folds.size()).first->second, p.interval,
                             p.published_pct});
     return quality_of(rows);
+}
+
+namespace {
+
+/// The smallest target with a value that has more GPUs than the base; null: none.
+Point* smallest_above(const Point& base, std::vector<Point>& points) {
+    Point* best = nullptr;
+    for (Point& p : points) {
+        if (p.role != Point::Role::target || !p.published || p.phase != base.phase) continue;
+        const auto more = [&](const Point& than) {
+            return p.gpus > 0 && than.gpus > 0 ? p.gpus - than.gpus : p.nodes - than.nodes;
+        };
+        if (more(base) > 0 && (best == nullptr || more(*best) < 0)) best = &p;
+    }
+    return best;
+}
+
+}  // namespace
+
+std::vector<Case> swapped(const std::vector<Case>& cases) {
+    std::vector<Case> all;
+    for (Case c : cases) {
+        const auto base = std::ranges::find(c.points, Point::Role::base, &Point::role);
+        if (!c.error.empty() || base == c.points.end()) continue;
+        Point* const from = smallest_above(*base, c.points);
+        if (from == nullptr) continue;
+        for (Point& p : c.points)
+            if (&p != from && &p != &*base) p.role = Point::Role::other;
+        from->role = Point::Role::base;
+        base->role = Point::Role::target;
+        std::swap(from->given, from->published);
+        std::swap(base->given, base->published);
+        base->published_efficiency_pct.reset();
+        if (from->unit.empty()) from->unit = base->unit;
+        all.push_back(std::move(c));
+    }
+    return all;
 }
 
 Score score(const std::vector<Case>& cases, const Calibration& k) {

@@ -304,6 +304,31 @@ TEST(Interval, EveryPredictionHasOne) {
             EXPECT_LT(q.value, q.high_value) << c.id;
         }
 }
+/// 16 GPUs are predicted from 32, the fewest above them: 5,000 / 16 img/s of a GPU are 125 % of
+/// 8,000 / 32.
+TEST(Score, SwapsTheBaseAndItsSmallestLargerTarget) {
+    const auto cases = read_cases(
+        R"([{"id": "two machines", "conditions": {"gpu": "V100", "gpus_per_node": 8,
+             "nic_gbps_per_node": 25, "transport": "TCP", "model": "ResNet-50"}, "measured": [
+             {"gpus": 16, "value": 5000, "unit": "img/s", "role": "base"},
+             {"gpus": 8, "value": 2700, "role": "target"}, {"gpus": 8, "value": 2700, "role": "given"},
+             {"gpus": 64, "value": 15000, "role": "target"}, {"gpus": 32, "role": "target"},
+             {"gpus": 32, "value": 8000, "role": "target", "efficiency_vs_base_pct": 80}]},
+            {"id": "fewer alone", "conditions": {"gpu": "V100"}, "measured": [
+             {"gpus": 16, "value": 5000, "unit": "img/s", "role": "base"},
+             {"gpus": 8, "value": 2700, "role": "target"}]},
+            {"id": "wrong", "measured": []}])",
+        "three.json");
+    const std::vector<Case> turned = swapped(cases);
+    ASSERT_EQ(turned.size(), 1u);
+    const Score s = score(turned);
+    ASSERT_EQ(s.points.size(), 1u);
+    EXPECT_EQ(s.points[0].gpus, 16);
+    EXPECT_DOUBLE_EQ(s.points[0].published_pct, 125);
+    EXPECT_NEAR(s.points[0].predicted_pct, 125, 30);
+    EXPECT_EQ(s.several_machines.points, 1);
+    EXPECT_EQ(s.points[0].machines, 4) << "those of the 32 GPUs";
+}
 TEST(Score, AMeasurementOfTwoCasesCountsOnce) {
     const Score s = score(published());
     int repeated = 0;
