@@ -159,6 +159,12 @@ TEST(MachineJson, NamesTheFieldAndTheUnit) {
     EXPECT_EQ(refusal(R"({"gpu": 80})"),
               "mine.json: line 1: field 'gpu' is neither a name nor an object");
 }
+TEST(MachineJson, RefusesEmptyNames) {
+    EXPECT_EQ(refusal(R"({"name": "", "gpu": "K80"})"),
+              "mine.json: line 1: field 'name' is empty: write a name, or leave the field out");
+    EXPECT_EQ(refusal(R"({"gpu": {"like": "K80", "name": ""}})"),
+              "mine.json: line 1: field 'gpu.name' is empty: write a name, or leave the field out");
+}
 TEST(MachineJson, RefusesNumbersThatNoHardwareHas) {
     EXPECT_EQ(refusal(R"({"gpu": {"like": "K80", "fp32_linear_share": 7}})"),
               "mine.json: line 1: field 'gpu.fp32_linear_share' is 7: expected 0.01 to 1");
@@ -221,6 +227,11 @@ TEST(MachineJson, AClusterNamesItsChoices) {
               "'nccl-2.10'?");
     EXPECT_EQ(refused(R"({"machine": "DGX-1V", "machines": 2, "fabric": {"kind": "tours"}})"),
               "c.json: line 1: field 'fabric.kind': unknown value 'tours': did you mean 'torus'?");
+    EXPECT_EQ(refused(R"({"name": " ", "machine": "p3.2xlarge", "machines": 2})"),
+              "c.json: line 1: field 'name' is empty: write a name, or leave the field out");
+    EXPECT_EQ(refused(R"({"machine": {"name": "", "gpu": "K80"}, "machines": 2})"),
+              "c.json: line 1: field 'machine.name' is empty: write a name, or leave the field "
+              "out");
     EXPECT_EQ(refused(R"({"machine": 16, "machines": 2})"),
               "c.json: line 1: field 'machine' is neither a name nor an object");
     EXPECT_EQ(refused(R"({"machine": {"gpu": "K80", "nic_gbps": 10}, "machines": 2})"),

@@ -49,6 +49,13 @@ void choose(const FieldReader& f, std::string_view field, const JsonValue& value
     throw Error(f.where(field) + ": " + unknown_name("value", text, enum_names<E>));
 }
 
+/// Refuses a name of spaces alone.
+inline void check_name(FieldReader& f) {
+    const JsonValue* name = f.find("name");
+    if (name != nullptr && name->text.find_first_not_of(' ') == name->text.npos)
+        f.wrong("name", "is empty: write a name, or leave the field out");
+}
+
 [[nodiscard]] inline GpuSpec read_gpu(FieldReader& parent) {
     const JsonValue& value = parent.at("gpu");
     const auto by_name = [](FieldReader& f, std::string_view field, const JsonValue& name) {
@@ -62,6 +69,7 @@ void choose(const FieldReader& f, std::string_view field, const JsonValue& value
     GpuSpec g;
     if (const JsonValue* like = f.find("like")) g = by_name(f, "like", *like);
     describe_gpu(f, g);
+    check_name(f);
     f.finish();
     if (!(g.fp32.count > 0 && g.memory.count > 0 && g.memory_bandwidth.count > 0))
         parent.wrong("gpu", "needs fp32_tflops, memory_gb and memory_gb_per_s above 0, or 'like'");
@@ -134,6 +142,7 @@ void checked(const FieldReader& f, const Spec& spec) {
     MachineSpec m;
     m.name = Label(gx::detail::utf8_prefix(f.file(), 63));  // where it has none of its own
     f.field("name", m.name);
+    check_name(f);
     m.gpu = read_gpu(f);
     describe_machine(f, m);
     if (!m.profile.view().empty())
@@ -213,6 +222,7 @@ inline void read_counts(FieldReader& f, ClusterSpec& c) {
     }
     c.name = c.machine.name;
     f.field("name", c.name);
+    check_name(f);
     read_counts(f, c);
     c.fabric = read_fabric(f, c.machines);
     c.profile = read_profile(f);
