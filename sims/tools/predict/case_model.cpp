@@ -19,6 +19,10 @@ namespace {
 
 constexpr double imagenet_images = 1'281'167;
 
+std::string did_you_mean(const std::string& name) {
+    return name.empty() ? "" : " (did you mean '" + name + "'?)";
+}
+
 }  // namespace
 
 CaseModel::CaseModel(const Case& given, const Calibration& k, WireTime& wire,
@@ -194,24 +198,35 @@ void CaseModel::settle_gradient() {
         c_.gradient_mb_fp32 = within(gradient_mb_limits, work_.gradient_mb_fp32,
                                      "field 'conditions.model': megabytes of its gradient: ",
                                      fmt::format("{:.6g}", work_.gradient_mb_fp32));
-        name_unread_size();
+        if (!name_unread_size()) name_taken_model();
         return;
     }
     const int millions = measure_.tokens || is_language_model(c_.model) ? 110 : 30;
     c_.gradient_mb_fp32 = 4 * millions;
     c_.remarks.push_back(
-        fmt::format("neither params_millions nor a known model: {} million "
-                    "parameters assumed",
-                    millions));
-    name_unread_size();
+        fmt::format("neither params_millions nor a known model{}: {} million parameters assumed",
+                    did_you_mean(nearest_model(c_.model)), millions));
+    (void)name_unread_size();
 }
 
-void CaseModel::name_unread_size() {
+bool CaseModel::name_unread_size() {
     const std::string size = unread_size(c_.model);
-    if (size.empty() || millions_in(c_.model) > 0) return;
+    if (size.empty() || millions_in(c_.model) > 0) return false;
     c_.remarks.push_back(fmt::format(
         "'{}' in the model's name is not read as a number of parameters: {:.4g} million assumed",
         size, c_.gradient_mb_fp32 / 4));
+    return true;
+}
+
+void CaseModel::name_taken_model() {
+    if (work_.taken_for.empty() && !work_.family) return;
+    const std::string near = work_.name.empty() ? nearest_model(c_.model) : "";
+    c_.remarks.push_back(fmt::format(
+        "model '{}' {}: {:.4g} million parameters assumed", text_at(case_.conditions, "model"),
+        work_.family ? "states no size"
+                     : "taken for '" + work_.taken_for + "'" +
+                           did_you_mean(near == work_.taken_for ? "" : near),
+        c_.gradient_mb_fp32 / 4));
 }
 
 Group CaseModel::group(const Point& p) const {

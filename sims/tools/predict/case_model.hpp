@@ -65,7 +65,8 @@ private:
     void settle_global_batch();
     void settle_batch();
     void settle_gradient();
-    void name_unread_size();
+    [[nodiscard]] bool name_unread_size();
+    void name_taken_model();
     [[nodiscard]] Group group(const Point& p) const;
     [[nodiscard]] static int gpus_of(const Point& p, const Group& g);
     [[nodiscard]] const Point& anchor(const Point& target) const;

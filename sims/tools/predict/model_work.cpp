@@ -1,9 +1,10 @@
 #include <tools/predict/model_work.hpp>
 
-#include <algorithm>  // clamp, max, min
+#include <algorithm>  // any_of, clamp, find, max, min
 #include <cmath>      // sqrt
 
-#include <gx/sim/catalog/find_model.hpp>        // models
+#include <gx/io/nearest.hpp>                    // nearest_name
+#include <gx/sim/catalog/find_model.hpp>        // models, plain
 #include <gx/sim/timing/step_time.hpp>          // step_work
 #include <tools/common/text.hpp>                // has
 #include <tools/predict/parameter_profile.hpp>  // profile_of, millions_in
@@ -31,7 +32,36 @@ const KnownModel* model_named(const std::string& model) {
     if (profile == nullptr) return opens != nullptr ? opens : inside;
     return profile->name.size() > longest_opening ? nullptr : opens;
 }
+
+using sim::detail::find_model::plain;
+
+/// Every known name as it is spelt: of graphs, then of profiles.
+const std::vector<std::string_view>& known_names() {
+    static const std::vector<std::string_view> all = [] {
+        std::vector<std::string_view> names;
+        for (const KnownModel& m : models) names.push_back(m.name);
+        for (const ParameterProfile& p : parameter_profiles()) names.push_back(p.name);
+        return names;
+    }();
+    return all;
+}
+/// Whether other known names begin with a profile's, as those of "ResNet-50" and more with "resnet".
+bool is_family(const std::string& profile) {
+    return std::ranges::any_of(known_names(), [&](std::string_view known) {
+        return known != profile && plain(known).starts_with(profile);
+    });
+}
 }  // namespace
+
+std::string nearest_model(const std::string& model) {
+    std::vector<std::string> letters;
+    for (const std::string_view known : known_names()) letters.push_back(plain(known));
+    const std::vector<std::string_view> all(letters.begin(), letters.end());
+    const std::string_view near = nearest_name(plain(model), all);
+    if (near.empty()) return "";
+    const auto at = std::ranges::find(all, near) - all.begin();
+    return std::string(known_names()[static_cast<std::size_t>(at)]);
+}
 
 bool is_language_model(const std::string& model) {
     for (const char* word :
@@ -85,7 +115,11 @@ ModelWork model_work(const std::string& model, const GpuSpec& gpu, Precision pre
         if (is_language_model(model)) w.ready = {{0.98, 0.85}, {1, 1}};
         double millions = millions_in(model);
         if (const ParameterProfile* o = profile_of(model)) {
-            if (millions == 0) millions = o->millions;
+            if (millions == 0) {
+                millions = o->millions;
+                if (plain(model) != o->name) w.taken_for = o->name;
+                else w.family = is_family(o->name);
+            }
             // a larger one of the family: layers grow with the square of what an embedding does
             const double last = o->last * std::sqrt(std::min(1.0, o->millions / millions));
             w.ready = {{0.02, o->first}, {0.98, 1 - last}, {1, 1}};
@@ -95,6 +129,7 @@ ModelWork model_work(const std::string& model, const GpuSpec& gpu, Precision pre
         return w;
     }
     w.name = known->name;
+    if (plain(model) != plain(known->name)) w.taken_for = w.name;
     w.graph = std::make_shared<const Graph>(known->make({}));
     const TimedGraph timed(*w.graph, gpu, precision);
     const int images = static_cast<int>(std::clamp(batch, 1.0, 1024.0));

@@ -17,6 +17,8 @@ struct ModelWork {
         double backward = 0, bytes = 0;  ///< shares of the whole, both growing
     };
     std::string name{};              ///< of the graph; empty: none known
+    std::string taken_for{};         ///< known name with these parameters, where it is another
+    bool family = false;             ///< that is a known name, of networks of several sizes
     double forward_share = 1.0 / 3;  ///< of a step's computation
     double largest_tensor = 0.05;    ///< share of the gradient
     double gradient_mb_fp32 = 0;
@@ -38,6 +40,9 @@ struct ModelWork {
 /// The work of a model by name; `batch` sets how forward and backward compare.
 [[nodiscard]] ModelWork model_work(const std::string& model, const sim::GpuSpec& gpu,
                                    sim::Precision precision, double batch);
+
+/// The known name nearest to one that is misspelt; empty: none is near.
+[[nodiscard]] std::string nearest_model(const std::string& model);
 
 /// Whether a name in lower case is that of a language model.
 [[nodiscard]] bool is_language_model(const std::string& model);

@@ -251,6 +251,46 @@ TEST(Conditions, APrecisionThatIsNotModelledIsNamed) {
         EXPECT_THAT(assumed(known),
                     ::testing::Not(::testing::Contains(::testing::HasSubstr("precision"))));
 }
+/// Whose size is that of a name inside it, or of a family, as far as the case states none.
+TEST(Conditions, AModelThatIsTakenForAnotherIsNamed) {
+    const auto assumed = [](const std::string& model, const Json& millions = nullptr) {
+        Json c = asked().front();
+        c["conditions"].erase("gradient_mb_fp32");
+        c["conditions"].erase("params_millions");
+        c["conditions"]["model"] = model;
+        if (!millions.is_null()) c["conditions"]["params_millions"] = millions;
+        const Prediction p = predicted(c);
+        EXPECT_EQ(p.error, "");
+        std::string all;
+        for (const std::string& a : p.assumed)
+            if (a.find("parameters") != a.npos || a.find("million") != a.npos) all += a;
+        return all;
+    };
+    EXPECT_EQ(assumed("ResNet-51"),
+              "model 'ResNet-51' taken for 'resnet' (did you mean 'ResNet-50'?): 25.56 million "
+              "parameters assumed");
+    EXPECT_EQ(assumed("BERT-hug"),
+              "model 'BERT-hug' taken for 'bert': 336 million parameters "
+              "assumed");
+    EXPECT_EQ(assumed("ResNet-5O"),
+              "model 'ResNet-5O' taken for 'resnet' (did you mean 'ResNet-50'?): 25.56 million "
+              "parameters assumed");
+    EXPECT_EQ(assumed("AlexNet-Transformer"),
+              "model 'AlexNet-Transformer' taken for 'AlexNet': 61.1 million parameters assumed");
+    EXPECT_EQ(assumed("resnet"), "model 'resnet' states no size: 25.56 million parameters assumed");
+    EXPECT_EQ(assumed("Resent-50"),
+              "neither params_millions nor a known model (did you mean 'ResNet-50'?): 30 million "
+              "parameters assumed");
+    EXPECT_EQ(assumed("a new network"),
+              "neither params_millions nor a known model: 30 million parameters assumed");
+    for (const char* known : {"resnet50", "VGG-16", "BERT-large", "GPT-2 345M", "DenseNet-201",
+                              "Inception v4", "ALBERT-xlarge", "GPT-2 small"})
+        EXPECT_EQ(assumed(known), "") << known;
+    EXPECT_EQ(assumed("ResNet-51", 26), "") << "stated";
+    EXPECT_EQ(assumed("GPT 1,3B"),
+              "'1,3b' in the model's name is not read as a number of "
+              "parameters: 117 million assumed");
+}
 // ---- What is denied -------------------------------------------------------------------
 /// One GPU to 16 on two machines, so that all that is read makes a difference.
 Prediction with(const char* field, const Json& value, const Json& others = Json::object()) {
