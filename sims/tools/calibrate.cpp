@@ -7,12 +7,14 @@
 #include <map>        // rows by GPU and precision
 #include <numeric>    // midpoint
 #include <optional>   // what a case does not say
+#include <set>        // splits
 #include <string>     // names
 #include <tuple>      // order
 #include <vector>     // rows
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <fmt/ranges.h>  // join
 
 #include <gx/core/error.hpp>              // Error
 #include <gx/io/json_value.hpp>           // read_json
@@ -142,10 +144,24 @@ std::vector<Rate> read_rates(const std::string& path) {
     return rates;
 }
 
+/// Errors: gx::Error for a split that no rate is of.
+void check_split(const std::string& split, const std::string& path,
+                 const std::vector<Rate>& rates) {
+    std::set<std::string> known;
+    for (const Rate& r : rates)
+        if (!r.split.empty()) known.insert("'" + r.split + "'");
+    if (split.empty() || rates.empty() || known.contains("'" + split + "'")) return;
+    throw Error(fmt::format("--split {}: no rate of one GPU in '{}' is of it: {}", split, path,
+                            known.empty() ? "its cases have no field 'split'; leave it out"
+                                          : fmt::format("expected {}", fmt::join(known, " or "))));
+}
+
 void calibrate(const std::string& path, const std::string& split) {
     std::vector<Rate> rates;
     std::vector<std::string> passed_over;
-    for (Rate& rate : read_rates(path)) {
+    const std::vector<Rate> all = read_rates(path);
+    check_split(split, path, all);
+    for (Rate rate : all) {
         if (!split.empty() && rate.split != split) continue;
         try {
             simulate(rate);
