@@ -9,6 +9,7 @@
 #include <gx/scheduler/step_decay.hpp>
 #include <gx/scheduler/warmup.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -92,6 +93,49 @@ static_assert(Warmup<LinearScaling<Poly<1>>>{complete_options<Warmup<LinearScali
                       .rate(39) == 0.4f,
               "the default rate of 0.1 at 256, climbed to at 1,024");
 
+// ---- Behind a climb -----------------------------------------------------------------------
+// Goyal et al. 2017, section 5.1: a climb of 5 epochs, then a tenth at epochs 30, 60 and 80 of 90.
+TEST(Warmup, OfStepDecayIsGoyals) {
+    constexpr Step epoch = 157;  // 1,281,167 images by 8,192
+    constexpr Plan run{
+        .total_steps = 90 * epoch, .steps_per_epoch = epoch, .ranks = 256, .global_batch = 8'192};
+    using Inside = Warmup<LinearScaling<StepDecay>>;
+    using Outside = LinearScaling<Warmup<StepDecay>>;
+    const Inside inside{complete_options<Inside>({.climb_steps = 5 * epoch}, run)};
+    const Outside outside{complete_options<Outside>({.next = {.climb_steps = 5 * epoch}}, run)};
+    for (Step t = 0; t < run.total_steps; ++t) {
+        const int passed = (t >= 30 * epoch) + (t >= 60 * epoch) + (t >= 80 * epoch);
+        const double share = std::min(1.0, double(t + 1) / (5 * epoch));
+        const double rate = 3.2 * share * std::pow(0.1, passed);
+        ASSERT_NEAR(inside.rate(t), rate, 1e-6 * rate) << "epoch " << double(t) / epoch;
+        ASSERT_NEAR(outside.rate(t), rate, 1e-6 * rate) << "epoch " << double(t) / epoch;
+    }
+}
+TEST(Warmup, CountsGivenMilestonesFromTheBeginOfTheRun) {
+    const Warmup<StepDecay> schedule{
+        {.climb_steps = 4, .next = {.peak_rate = 1, .factor = 0.5f, .milestones = {6, 9}}}};
+    std::vector<float> rates;
+    for (Step t = 0; t < 10; ++t) rates.push_back(schedule.rate(t));
+    EXPECT_EQ(rates, (std::vector<float>{0.25f, 0.5f, 0.75f, 1, 1, 1, 0.5f, 0.5f, 0.5f, 0.25f}));
+}
+// A milestone within the climb: it climbs to the rate that is in force at its end, without a jump.
+TEST(Warmup, ClimbsToTheRateAtItsEnd) {
+    const Warmup<StepDecay> schedule{
+        {.climb_steps = 4, .next = {.peak_rate = 1, .factor = 0.5f, .milestones = {3}}}};
+    EXPECT_EQ(schedule.rate(0), 0.125f);
+    EXPECT_EQ(schedule.rate(3), 0.5f);
+    EXPECT_EQ(schedule.rate(4), 0.5f);
+}
+// As MXNet's PolyScheduler and CosineScheduler: the fall takes what the climb leaves.
+TEST(Warmup, GivesASchedulerOfALengthTheRest) {
+    const Warmup<Poly<2>> poly{complete_options<Warmup<Poly<2>>>({.climb_steps = 100}, plan)};
+    EXPECT_EQ(poly.rate(100), 0.1f);
+    EXPECT_EQ(poly.rate(550), 0.025f) << "half of the 900 steps behind the climb";
+    const Warmup<Cosine> cosine{complete_options<Warmup<Cosine>>({.climb_steps = 100}, plan)};
+    EXPECT_EQ(cosine.rate(100), 0.1f);
+    EXPECT_EQ(cosine.rate(550), 0.05f);
+}
+
 // ---- Bad options, all told at once ----------------------------------------------------------
 static_assert(check_options<Poly<2>>({.peak_rate = 0.1f, .total_steps = 1}).empty());
 static_assert(check_options<archetype::Scheduler>({}).empty());
@@ -109,7 +153,7 @@ TEST(Schedulers, TellEveryBadOptionAtOnce) {
         return std::string(found.first());
     };
     EXPECT_EQ(
-        of_lines({{0, 0}, {5, 1}}),
+        of_lines({{0, 0}, {1, 0}, {5, 1}}),
         "Warmup: the schedule that follows begins at rate 0, so that the climb does not rise; "
         "let it begin at its peak, or leave Warmup out");
     EXPECT_EQ(of_lines({{0, 0.1f}, {5, 1}}), "");

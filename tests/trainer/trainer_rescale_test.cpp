@@ -92,6 +92,13 @@ TEST(AnotherScale, WarmupOfPoly) {
         return 0.1 * (t < 6 ? (t + 1) / 6.0 : poly(t - 6, std::max(1, total - 6)));
     });
 }
+TEST(AnotherScale, WarmupOfStepDecay) {
+    expect_rates<gx::Warmup<gx::StepDecay>>({.climb_steps = 2}, [](int t, int total, int) {
+        const int at = std::max(t, 2);  // the climb is to the rate at its end
+        const int passed = (total / 3 <= at) + (total * 2 / 3 <= at) + (total * 8 / 9 <= at);
+        return 0.1 * std::pow(0.1, passed) * std::min(1.0, (t + 1) / 2.0);
+    });
+}
 TEST(AnotherScale, LinearScaling) {
     expect_rates<gx::LinearScaling<gx::Poly<2>>>(
         {.reference_batch = 40},

@@ -52,11 +52,19 @@ concept CompletesOptions = requires(typename S::Options o, const Plan& plan) {
 ///
 ///     static Options complete(Options, const Plan&)  fills the fields that are 0 from the plan
 ///     static Findings check(const Options&)          what is wrong with complete options
+///     static constexpr bool names_steps_of_run = true
+///                       its options name steps or epochs of the whole run; within Warmup it is not
+///                       restarted at the end of the climb
 ///
 /// Order: rate() depends on its options and t only, so a resumed run sees an unbroken one's rates.
 template <class S>
 concept Scheduler = detail::scheduler::HasOptions<S> && detail::scheduler::IsBuiltFromOptions<S> &&
                     detail::scheduler::ReturnsARate<S>;
+
+namespace detail::scheduler {
+template <class S>
+inline constexpr bool names_steps_of_run = requires { requires S::names_steps_of_run; };
+}  // namespace detail::scheduler
 
 template <class S>
 consteval bool explain_scheduler_members() {

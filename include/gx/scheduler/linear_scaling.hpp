@@ -42,6 +42,7 @@ class LinearScaling {
                   "twice. Fix: scale once.");
 
 public:
+    static constexpr bool names_steps_of_run = detail::scheduler::names_steps_of_run<Next>;
     struct Options {
         int reference_batch = 256;  ///< the batch that Next's rates were tuned at
         int global_batch = 0;       ///< 0: the plan's

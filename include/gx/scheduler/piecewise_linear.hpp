@@ -17,8 +17,8 @@ namespace gx {
 ///
 /// A jump is two points at one epoch: the line before it ends at the first one's rate, and from
 /// that epoch on the second one's is in force. A warmup is a rising line; within Warmup<> epochs
-/// count from the end of its climb. LinearScaling<PiecewiseLinear> rescales the rates for the batch
-/// of each phase, so the points need no jump at its first epoch.
+/// count from the run's begin, and the climb ends on the line. LinearScaling<PiecewiseLinear>
+/// rescales the rates for the batch of each phase, so the points need no jump at its first epoch.
 ///
 /// Units:  epochs in passes over the training set, fractions included, counted in steps: another
 ///         batch or rank count changes no rate at the end of an epoch. Within one it does where its
@@ -32,6 +32,7 @@ namespace gx {
 /// Source: phases of 'lr' over 'ep' in train.py of github.com/cybertronai/imagenet18, 2018.
 class PiecewiseLinear {
 public:
+    static constexpr bool names_steps_of_run = true;
     struct Point {
         double epoch = 0;
         float rate = 0;

@@ -10,13 +10,15 @@ namespace gx {
 ///     rate(t) = peak_rate * factor^(number of milestones at or before t)
 ///
 /// Milestones are steps in rising order; those left at 0 are not there. With none given, the plan
-/// puts three at 1/3, 2/3 and 8/9 of the run.
+/// puts three at 1/3, 2/3 and 8/9 of the run. Given or not, they count from the run's begin, within
+/// Warmup<> too.
 ///
 /// Errors: a rate or factor not above 0, or milestones that do not rise, break the contract.
 /// Order:  in double, rounded once; equal bits on every compiler.
 /// Source: Goyal et al. 2017, arXiv:1706.02677, section 5.1: a tenth at epochs 30, 60, 80 of 90.
 class StepDecay {
 public:
+    static constexpr bool names_steps_of_run = true;
     using Milestones = std::array<Step, 8>;
     struct Options {
         float peak_rate = 0.1f;
