@@ -11,12 +11,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <numbers>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <boost/pfr/core.hpp>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -254,6 +257,30 @@ TYPED_TEST(EverySchedule, IsGoodWithThePlanAlone) {
             }
             EXPECT_GE(highest, total < 20 ? 0.004f : 0.095f) << total;
         }
+}
+
+template <class Options>
+void each_number(Options& options, const auto& f) {
+    boost::pfr::for_each_field(options, [&](auto& field) {
+        using Field = std::remove_cvref_t<decltype(field)>;
+        if constexpr (std::is_arithmetic_v<Field>) f(field);
+        else if constexpr (std::same_as<Field, StepDecay::Milestones>)
+            std::ranges::for_each(field, f);
+        else each_number(field, f);
+    });
+}
+template <class Options>
+std::vector<double> numbers_of(const Options& options) {
+    std::vector<double> numbers;
+    each_number(options, [&](auto number) { numbers.push_back(double(number)); });
+    return numbers;
+}
+TYPED_TEST(EverySchedule, KeepsWhatIsGiven) {
+    typename TypeParam::Options given{};
+    int count = 0;
+    each_number(given, [&]<class Number>(Number& number) { number = Number(++count); });
+    ASSERT_GT(count, 0);
+    EXPECT_EQ(numbers_of(complete_options<TypeParam>(given, plan)), numbers_of(given));
 }
 
 RC_GTEST_PROP(Warmup, ClimbsEvenlyAndJoinsWithoutAJump, ()) {
