@@ -2,8 +2,8 @@
 
 documents_test.py README PLAN PREDICT CASES: the rows of the plan, in order, and the errors of the
 score of CASES over several machines, rounded as README has them; in sims/tools/README.md, the
-intervals of CASES and the unseen files beside it with base and target swapped. Every option in the section on
-plans, and behind ./gx plan or ./gx predict, is one of these programs.
+intervals of CASES and the unseen files beside it with base and target swapped. Every option in the
+section on plans, and behind ./gx plan or ./gx predict, is one of these programs.
 """
 import json
 import pathlib

@@ -25,8 +25,8 @@ struct DivideAfter {
     [[nodiscard]] static constexpr float after(int n) { return 1.0f / static_cast<float>(n); }
 };
 
-/// Multiplies by 1/n, then sums. Overflows where the mean does; loses the smallest values, and for n
-/// that is no power of two rounds once more: so many equal values of nearly the wire's largest may
+/// Multiplies by 1/n, then sums. Overflows where the mean does; loses the smallest values. For n
+/// that is no power of two it rounds once more, by which a sum of nearly the wire's largest may
 /// pass it.
 struct DivideBefore {
     static constexpr std::string_view name = "DivideBefore";

@@ -76,7 +76,7 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
 /// whole and in buckets.
 /// For each of them also: bytes_sent is what was sent, and steps are the message_rounds that were
 /// counted, or those of R's plan, which counts idle rounds too ("traffic"); channels are those that
-/// R announces ("channels"), every message was waited for and unchanged until then ("messages"), and
+/// R announces ("channels"); every message was waited for and unchanged until then ("messages");
 /// none of the 256 values before and behind a gradient was written ("bucket", in other checks too).
 /// Check "agreement". Any accuracy.
 /// Steps are only bounded from below where R cuts the bucket, and, if R has no plan, at lengths

@@ -24,9 +24,10 @@ struct Interval {
 ///     [max(p - half, p / 10), min(p + half, max(a, 100, p) + 1)]        around a prediction p
 ///
 /// The upper bound is linear scaling from the base, or from the given point with the efficiency a,
-/// which no more GPUs exceed but by what figures are rounded and repeated to, 1 point. Intervals that widened with what is uncertain (the time
-/// beyond linear scaling, what the constants' spreads do, how often GPUs double) held publications
-/// that were left out no better: their shares were chosen by too few publications.
+/// which no more GPUs exceed but by what figures are rounded and repeated to, 1 point. Intervals
+/// that widened with what is uncertain (the time beyond linear scaling, what the constants' spreads
+/// do, how often GPUs double) held publications that were left out no better: their shares were
+/// chosen by too few publications.
 struct IntervalRule {
     double half = 1;
 

@@ -45,7 +45,7 @@ const std::vector<std::string_view>& known_names() {
     }();
     return all;
 }
-/// Whether other known names begin with a profile's, as those of "ResNet-50" and more with "resnet".
+/// Whether other known names begin with a profile's, as "ResNet-50" and more do with "resnet".
 bool is_family(const std::string& profile) {
     return std::ranges::any_of(known_names(), [&](std::string_view known) {
         return known != profile && plain(known).starts_with(profile);

@@ -65,8 +65,8 @@ void add(Score& s, const Case& c, const Prediction& p, const std::string& group)
 /// The 80 % intervals of the points that count, a fold for each publication.
 [[nodiscard]] IntervalQuality intervals_of(const Score& s);
 
-/// The cases turned round: the published value of the smallest target of more GPUs than the base, of
-/// its phase, is the base, and what was the base is the one target. Cases without such a target
+/// The cases turned round: the published value of the smallest target of more GPUs than the base,
+/// of its phase, is the base, and what was the base is the one target. Cases without such a target
 /// are left out. What predictions of fewer GPUs are worth is seen on them.
 [[nodiscard]] std::vector<Case> swapped(const std::vector<Case>& cases);
 

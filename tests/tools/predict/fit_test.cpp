@@ -311,7 +311,8 @@ TEST(Score, SwapsTheBaseAndItsSmallestLargerTarget) {
         R"([{"id": "two machines", "conditions": {"gpu": "V100", "gpus_per_node": 8,
              "nic_gbps_per_node": 25, "transport": "TCP", "model": "ResNet-50"}, "measured": [
              {"gpus": 16, "value": 5000, "unit": "img/s", "role": "base"},
-             {"gpus": 8, "value": 2700, "role": "target"}, {"gpus": 8, "value": 2700, "role": "given"},
+             {"gpus": 8, "value": 2700, "role": "target"},
+             {"gpus": 8, "value": 2700, "role": "given"},
              {"gpus": 64, "value": 15000, "role": "target"}, {"gpus": 32, "role": "target"},
              {"gpus": 32, "value": 8000, "role": "target", "efficiency_vs_base_pct": 80}]},
             {"id": "fewer alone", "conditions": {"gpu": "V100"}, "measured": [

@@ -401,8 +401,8 @@ TEST(Predict, IntervalsAreAsWideAsTheNetworkIsUncertain) {
     EXPECT_NEAR(half("TCP", "8"), intervals_in_force()[Between::sockets].half, 1e-9);
     EXPECT_NEAR(half("RoCE", "8"), intervals_in_force()[Between::rdma].half, 1e-9);
 }
-// aws-samples/deep-learning-models issue 2: 1 GPU 740 img/s, 8 5,000, 64 37,000. In `cases.json` the
-// others are predicted from 1 GPU; here it is predicted from them.
+// aws-samples/deep-learning-models issue 2: 1 GPU 740 img/s, 8 5,000, 64 37,000. In `cases.json`
+// the others are predicted from 1 GPU; here it is predicted from them.
 TEST(Predict, FewerGpusMayExceedLinearScaling) {
     const auto one = [](const std::string& base) {
         return predicted(
