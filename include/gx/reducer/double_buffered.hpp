@@ -19,6 +19,8 @@ namespace gx {
 ///        last mean is applied after the last step: N steps make N updates.
 ///        ChainerMN's double buffering makes N - 2 of N: its first call broadcasts parameters and
 ///        discards the gradient, and the mean of the last call is never applied.
+/// Cost:  at the end of an epoch the Trainer waits for the gradient in flight, which the next
+///        epoch's first step applies: one all-reduce an epoch is exposed.
 /// Source: ChainerMN v1.3, chainermn/optimizers.py.
 template <class R>
 class DoubleBuffered {
