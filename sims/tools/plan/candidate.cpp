@@ -185,17 +185,19 @@ void pareto_front(std::vector<Candidate>& candidates, const Job& job) {
 }
 
 std::vector<const Candidate*> nearest(const std::vector<Candidate>& candidates) {
-    const Candidate *fastest = nullptr, *cheapest = nullptr;
-    for (const Candidate& o : candidates) {
+    std::vector<Candidate> unlimited = candidates;
+    for (Candidate& o : unlimited) {
         if (o.allowed) return {};
-        if (!o.infeasible.empty()) continue;
-        if (fastest == nullptr || o.total < fastest->total) fastest = &o;
-        if (o.on_demand && (cheapest == nullptr || dollars_of(o) < dollars_of(*cheapest)))
-            cheapest = &o;
+        o.allowed = o.infeasible.empty();
     }
-    if (fastest == nullptr) return {};
-    return cheapest == nullptr || fastest == cheapest ? std::vector{fastest}
-                                                      : std::vector{fastest, cheapest};
+    Fresher fresher(unlimited.size());
+    const std::vector<Candidate*> front = mark_little_gains(unlimited, fresher);
+    if (front.empty()) return {};
+    const auto original = [&](const Candidate* o) {
+        return candidates.data() + (o - unlimited.data());
+    };
+    if (front.size() == 1) return {original(front[0])};
+    return {original(front.front()), original(front.back())};
 }
 
 }  // namespace gx::tools::plan

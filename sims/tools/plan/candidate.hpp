@@ -95,8 +95,8 @@ struct Candidate {
 /// Cost:  O(n log n + n * front), and to find the best of the same machines O(n) each at most.
 void pareto_front(std::vector<Candidate>& candidates, const Job& job);
 
-/// Where pareto_front() has allowed none of the candidates: of those that run, the fastest and the
-/// cheapest. Empty where one is allowed, or none runs.
+/// Where pareto_front() has allowed none of the candidates: the fastest and the cheapest of the
+/// front that they would have without limits. Empty where one is allowed, or none runs.
 [[nodiscard]] std::vector<const Candidate*> nearest(const std::vector<Candidate>& candidates);
 
 }  // namespace gx::tools::plan

@@ -100,6 +100,12 @@ TEST(ParetoFront, NamesTheNearestWhereNoneIsAllowed) {
         << "the fastest; no price is known";
     candidates[0].infeasible = candidates[3].infeasible = "no";
     EXPECT_EQ(names({.budget = gx::Dollars{2}}), "") << "none runs";
+
+    candidates = {candidate("fresh", "r", 1000, 10), candidate("stale", "r", 995, 9.95),
+                  candidate("far", "r", 2000, 8), candidate("gains", "r", 1900, 7.8)};
+    candidates[1].choice.staleness = candidates[3].choice.staleness = 1;
+    EXPECT_EQ(names({.budget = gx::Dollars{2}}), "fresh gains ")
+        << "stale gradients that gain less than 1 % are named no more than on the front";
 }
 TEST(ParetoFront, TakesAnUnknownPriceForTheDearest) {
     const auto unpriced = [](const char* machine, int seconds) {
