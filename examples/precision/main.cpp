@@ -120,6 +120,11 @@ void print(const Row& row) {
 }
 
 void measure(const Settings& s) {
+    if (s.batch > s.train)
+        throw Error(
+            fmt::format("--batch {}: there are {} training images: ask for as many at "
+                        "most, or raise --train",
+                        s.batch, s.train));
     Split data = fashion_mnist(s.data);
     keep_first(data.train, s.train), keep_first(data.test, s.test);
     fmt::print(
