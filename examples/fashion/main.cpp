@@ -7,7 +7,7 @@
 //       mpirun -n 2 --bind-to none build/dev/gx_fashion_openmpi --epochs 15 --output out/fashion
 // Watch it:  tensorboard --logdir out/fashion/tensorboard; out/fashion/metrics.jsonl has the same.
 // SIGTERM, SIGINT and SIGUSR1 write a checkpoint behind the present step, and end it with status
-// 75; a second signal ends it at once.
+// 75; a signal a second or more later ends it at once.
 
 #include <filesystem>  // output folder
 #include <string>      // the compute type

@@ -50,8 +50,8 @@ TEST(PiecewiseLinear, OfLinearScalingNeedsNoJumpWhereTheBatchChanges) {
 TEST(PiecewiseLinear, OfWarmupCountsEpochsFromTheBeginOfTheRun) {
     const Warmup<PiecewiseLinear> climbs{
         {.climb_steps = 2, .next = {.points = {{0, 1}, {2, 3}}, .steps_per_epoch = 4}}};
-    EXPECT_EQ(climbs.rate(0), 0.75f);
-    EXPECT_EQ(climbs.rate(1), 1.5f) << "the line's, where the climb ends";
+    EXPECT_EQ(climbs.rate(0), 0.5f);
+    EXPECT_EQ(climbs.rate(1), 1.25f) << "the line's, where the climb ends";
     EXPECT_EQ(climbs.rate(2), 1.5f);
     EXPECT_EQ(climbs.rate(4), 2.0f);
     EXPECT_EQ(climbs.rate(8), 3.0f) << "the last point is at its epoch";

@@ -121,11 +121,12 @@ TEST(Warmup, CountsGivenMilestonesFromTheBeginOfTheRun) {
     for (Step t = 0; t < 10; ++t) rates.push_back(schedule.rate(t));
     EXPECT_EQ(rates, (std::vector<float>{0.25f, 0.5f, 0.75f, 1, 1, 1, 0.5f, 0.5f, 0.5f, 0.25f}));
 }
-// A milestone within the climb: it climbs to the rate that is in force at its end, without a jump.
-TEST(Warmup, ClimbsToTheRateAtItsEnd) {
+// A milestone within the climb, as of Detectron2's WarmupMultiStepLR: from there on it is in force.
+TEST(Warmup, ClimbsTowardsThePeakUpToAMilestone) {
     const Warmup<StepDecay> schedule{
         {.climb_steps = 4, .next = {.peak_rate = 1, .factor = 0.5f, .milestones = {3}}}};
-    EXPECT_EQ(schedule.rate(0), 0.125f);
+    EXPECT_EQ(schedule.rate(0), 0.25f);
+    EXPECT_EQ(schedule.rate(2), 0.75f);
     EXPECT_EQ(schedule.rate(3), 0.5f);
     EXPECT_EQ(schedule.rate(4), 0.5f);
 }

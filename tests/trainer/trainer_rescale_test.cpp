@@ -94,8 +94,7 @@ TEST(AnotherScale, WarmupOfPoly) {
 }
 TEST(AnotherScale, WarmupOfStepDecay) {
     expect_rates<gx::Warmup<gx::StepDecay>>({.climb_steps = 2}, [](int t, int total, int) {
-        const int at = std::max(t, 2);  // the climb is to the rate at its end
-        const int passed = (total / 3 <= at) + (total * 2 / 3 <= at) + (total * 8 / 9 <= at);
+        const int passed = (total / 3 <= t) + (total * 2 / 3 <= t) + (total * 8 / 9 <= t);
         return 0.1 * std::pow(0.1, passed) * std::min(1.0, (t + 1) / 2.0);
     });
 }

@@ -17,7 +17,7 @@ namespace gx {
 ///
 /// A jump is two points at one epoch: the line before it ends at the first one's rate, and from
 /// that epoch on the second one's is in force. A warmup is a rising line; within Warmup<> epochs
-/// count from the run's begin, and the climb ends on the line. LinearScaling<PiecewiseLinear>
+/// count from the run's begin, and the climb is a share of the line. LinearScaling<PiecewiseLinear>
 /// rescales the rates for the batch of each phase, so the points need no jump at its first epoch.
 ///
 /// Units:  epochs in passes over the training set, fractions included, counted in steps: another

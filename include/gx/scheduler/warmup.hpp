@@ -9,8 +9,7 @@ namespace gx {
 
 /// Straight-line climb over the first `climb_steps` steps, then `Next`.
 ///
-///     rate(t) = rate(climb_steps) * (t + 1) / climb_steps    while t < climb_steps
-///     rate(t) = next.rate(t - begin)                         afterwards
+///     rate(t) = next.rate(max(t - begin, 0)) * min((t + 1) / climb_steps, 1)
 ///
 ///     Next                     begin          planned over
 ///     Poly, Cosine, OneCycle   climb_steps    the steps that the climb leaves: ends with the run
@@ -18,7 +17,7 @@ namespace gx {
 ///     PiecewiseLinear          0              the whole run: epochs count from its begin
 ///
 /// A scheduler of one's own begins at climb_steps, or, if it has `names_steps_of_run`, at 0.
-/// LinearScaling<Next> is as its Next.
+/// LinearScaling<Next> is as its Next. A milestone within the climb is in force from its step on.
 ///
 /// Units:  t in optimiser steps; rate is the factor on the averaged gradient.
 /// Errors: climb_steps == 0 breaks the contract in the constructor; rate() cannot fail.
@@ -58,14 +57,16 @@ public:
             .expect(o.climb_steps > 0,
                     "Warmup: climb_steps must be above 0; without a climb, use Next on its own")
             .append(check_options<Next>(o.next));
-        return found.expect(!found.empty() || Warmup(o).rate(o.climb_steps) > 0,
-                            "Warmup: the schedule that follows begins at rate 0, so that the climb "
-                            "does not rise; let it begin at its peak, or leave Warmup out");
+        return found.expect(
+            !found.empty() || Next(o.next).rate(0) > 0 || Warmup(o).rate(o.climb_steps - 1) > 0,
+            "Warmup: the schedule that follows begins at rate 0, so that the climb "
+            "does not rise; let it begin at its peak, or leave Warmup out");
     }
 
     [[nodiscard]] constexpr float rate(Step t) const {
-        if (t >= climb_steps_) return next_.rate(t - begin(climb_steps_));
-        return rate(climb_steps_) * static_cast<float>(t + 1) / static_cast<float>(climb_steps_);
+        const float next = next_.rate(std::max<Step>(t - begin(climb_steps_), 0));
+        if (t >= climb_steps_) return next;
+        return next * static_cast<float>(t + 1) / static_cast<float>(climb_steps_);
     }
 
 private:
