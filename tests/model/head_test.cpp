@@ -95,6 +95,12 @@ struct Unpadded : Network<ImageShape{1, 12, 12}, 3, Conv<4, 5>, ReLU, Conv<4, 3,
                           GlobalAvgPool, Classifier> {
     static constexpr std::string_view name = "Unpadded";
 };
+// An image whose sides differ has other troubles before its windows are too large.
+struct Halved
+    : Network<ImageShape{2, 20, 20}, 3, Conv<4, 3, 1, 1>, Residual<MaxPool<2>, Conv<6, 3, 1, 1>>,
+              ReLU, Residual<Conv<8, 3, 3>>, Conv<4, 3, 1, 1>, GlobalAvgPool, Classifier> {
+    static constexpr std::string_view name = "Halved";
+};
 // Its own image is smaller than its stride.
 struct Sparse
     : Network<ImageShape{1, 3, 3}, 3, Conv<4, 1, 7>, ReLU, Conv<4, 1>, GlobalAvgPool, Classifier> {
@@ -123,6 +129,11 @@ TEST(Head, IsTheNetworkOfTheImageThatHasItsFeatures) {
     for (const int side : {5, 6, 7})
         expect_behind(graph<Unpadded>({.input = {1, side, 9}}),
                       graph<Head<Unpadded, "2">>({.input = {4, side - 4, 5}}));
+    for (const int side : {6, 10, 28}) {
+        const Graph whole = graph<Halved>({.input = {2, side, side}});
+        const ImageShape features = whole.tensors[std::size_t(cut_before(whole, "4").tensor)];
+        expect_behind(whole, graph<Head<Halved, "4">>({.input = features}));
+    }
     expect_behind(graph<Sparse>({.input = {1, 200, 3}}),
                   graph<Head<Sparse, "2">>({.input = {4, 29, 1}}));
     EXPECT_EQ((Head<Fixed, "4">::input), (ImageShape{4, 1, 1})) << "behind the Flatten";

@@ -134,9 +134,13 @@ public:
         return graph_.tensors[static_cast<std::size_t>(tensor)];
     }
     [[nodiscard]] constexpr const GraphTrouble& trouble() const { return trouble_; }
+    /// The first operation whose window the image is too small for, whatever else is wrong, or -1.
+    [[nodiscard]] constexpr int too_small_for() const { return too_small_for_; }
 
     /// Checks a condition of the network; if it fails, records `fault` at operation `name`.
     constexpr bool require(bool holds, GraphFault fault, const Label& name) {
+        if (!holds && fault == GraphFault::image_too_small && too_small_for_ < 0)
+            too_small_for_ = static_cast<int>(graph_.ops.size());
         if (holds || trouble_.fault != GraphFault::none) return holds;
         trouble_ = site_;
         trouble_.fault = fault, trouble_.at = name;
@@ -312,6 +316,7 @@ private:
 
     Graph graph_{};
     GraphTrouble trouble_{}, site_{};
+    int too_small_for_ = -1;
     Checks checks_;
 };
 

@@ -54,11 +54,10 @@ template <class M>
 template <class M>
 [[nodiscard]] constexpr ImageShape shape_before(std::string_view layer, ImageShape image) {
     GraphBuilder built = whole<M>(image);
-    const GraphTrouble trouble = built.trouble();
+    const int too_small_for = built.too_small_for();
     const Graph g = std::move(built).finish();
     const GraphCut cut = cut_before(g, layer);
-    const bool fits =
-        trouble.fault != GraphFault::image_too_small || trouble.operation >= cut.first;
+    const bool fits = too_small_for < 0 || too_small_for >= cut.first;
     return fits ? g.tensors[std::size_t(cut.tensor)] : ImageShape{};
 }
 /// The least that is known of a cut: constants are no lists. Of an image, {1, 1, 1}: more than one
