@@ -90,6 +90,7 @@ private:
     AnyTransport& link_;
     std::optional<std::byte> before_arrival_;
     MessageCounts traffic_{};
+    bool stopped_ = false;      ///< a wait has failed: those behind it are no events
     std::uint32_t groups_ = 0;  ///< messages of groups that were counted
     std::unordered_map<std::uint32_t, Open> open_{};
 };

@@ -47,7 +47,8 @@ GX_DECL Request CheckedTransport::receive(int from, int channel, std::span<std::
 GX_DECL Arrival CheckedTransport::wait_any(std::span<const Request> requests) {
     const Arrival arrival = link_.wait_any(requests);
     const std::uint32_t id = requests[arrival.index].id;
-    traffic_.events.push_back({.kind = MessageEvent::Kind::waited, .request = id});
+    if (!stopped_) traffic_.events.push_back({.kind = MessageEvent::Kind::waited, .request = id});
+    stopped_ = stopped_ || !arrival.delivery.complete();
     const auto at = open_.find(id);
     if (at == open_.end()) return arrival;
     const Open& open = at->second;

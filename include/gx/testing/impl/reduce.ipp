@@ -381,7 +381,7 @@ inline void check_steps(const ReducerUnderTest& r, const Reductions& out, std::s
     }
 }
 
-/// The rank that the last wait of `events` was for, -1 if there is none.
+/// The rank that the last wait of `events` was for, which is the first that failed; -1: none.
 inline int waited_for(std::span<const MessageEvent> events) {
     const MessageEvent* wait = nullptr;
     for (std::size_t i = events.size(); i-- > 0;) {
@@ -401,9 +401,9 @@ GX_DECL void check_outcome(const ReducerUnderTest& r, const Reductions& out, Pla
             report.values += std::ssize(row);
             const ReduceReport& reported = out.reports[j][rank];
             if (!reported.complete()) {
-                // of a wait that was cancelled, `delivery` names whom another rank waited for
-                const int own = waited_for(out.traffic[j][rank].events),
-                          peer = own < 0 ? reported.delivery.peer : own;
+                int peer = reported.delivery.peer;
+                if (reported.delivery.outcome == Delivery::Outcome::cancelled)
+                    peer = waited_for(out.traffic[j][rank].events);  // `peer` is another rank's
                 report.add(
                     "agreement",
                     place(p, row.size(), rank) + ": a reduction without a fault is incomplete" +
