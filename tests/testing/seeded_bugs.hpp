@@ -80,6 +80,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
          agreement},
         {"WriteBeforeBucket", "bucket", without_pipeline<WriteBesideBucket<R, -1>>(), world,
          agreement},
+        {"WriteToGradientBefore", "mean", without_pipeline<WriteToGradientBefore<R>>(), world,
+         means},
         {"ScaleTwice", "mean", without_pipeline<ScaleTwice<R>>(), world, means},
         {"DoubleAtSevenRanks", "mean", without_pipeline<DoubleAtSevenRanks<R>>(), world, means},
         {"DoubleAboveEightRanks", "mean", without_pipeline<DoubleAboveEightRanks<R>>(), world,

@@ -14,6 +14,17 @@
 
 namespace gx::testing {
 
+/// Writes to the first value of the gradient before, which is no longer its own.
+template <Reducer R>
+struct WriteToGradientBefore : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        if (!before_.empty()) before_[0] = 7.5f;
+        before_ = bucket.values;
+        return this->inner_.all_reduce(link, bucket);
+    }
+    std::span<float> before_{};
+};
+
 /// Returns the mean of two calls before, if that had the same length.
 template <Reducer R>
 struct StaleByTwo : Mutant<R> {

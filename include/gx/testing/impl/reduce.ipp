@@ -228,9 +228,6 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
             const float loss_scale = options.loss_scales.empty() ? 1 : options.loss_scales[j];
             out.reports[j][me] = reduce_in_buckets(*reducer, link, rows[j].values(),
                                                    options.bucket_elements, gradient, loss_scale);
-            out.rows[j][me].assign(rows[j].values().begin(), rows[j].values().end());
-            if (found[me].beside == 0)
-                found[me].beside = rows[j].written_beside(), found[me].job = j;
             const bool complete = out.reports[j][me].complete();
             if (complete) link.settle();
             out.traffic[j][me] = link.take_traffic();
@@ -240,9 +237,15 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
                 if (j + 1 < out.rows.size() &&
                     number(settled) + std::uint64_t(plan.in_flight) > number(j + 1))
                     break;
-                reducer->settle(number(settled), all_finite(out.rows[settled][me]));
+                reducer->settle(number(settled), all_finite(rows[settled].values()));
             }
             keep(j + 1);
+        }
+        // at the end, so that what was written to the memory of earlier gradients is seen
+        for (std::size_t j = 0; j < rows.size(); ++j) {
+            out.rows[j][me].assign(rows[j].values().begin(), rows[j].values().end());
+            if (found[me].beside == 0)
+                found[me].beside = rows[j].written_beside(), found[me].job = j;
         }
         const StateList state = reducer->state();
         out.states[me] = flat(state);
