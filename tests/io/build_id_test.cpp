@@ -40,7 +40,8 @@ TEST(BuildId, StandsBehindOtherNotes) {
         3, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, 'A', 'B', 0,   0, 9,    9,    9,    9,  // another's
         4, 0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0x01, 0xf0, 0};
     EXPECT_EQ(id_in(all, 4), "ab01f0");
-    EXPECT_EQ(id_in(std::span(all).first(59), 4), "") << "cut";
+    EXPECT_EQ(id_in(std::span(all).first(59), 4), "ab01f0") << "without padding behind the last";
+    EXPECT_EQ(id_in(std::span(all).first(58), 4), "") << "cut";
     EXPECT_EQ(id_in(std::span(all).first(40), 4), "");
     EXPECT_EQ(id_in({}, 4), "");
 }
@@ -52,6 +53,8 @@ TEST(BuildId, StandsInSegmentsOfEightBytes) {
         2, 0, 0, 0, 4,  0, 0, 0, 3, 0, 0, 0, 0,   0,   0,   0,  // and 4 bytes
         4, 0, 0, 0, 3,  0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0x01, 0xf0};
     EXPECT_EQ(id_in(notes, 8), "ab01f0");
+    EXPECT_EQ(id_in(std::span(notes).first(51), 8), "ab01f0") << "without padding behind the last";
+    EXPECT_EQ(id_in(std::span(notes).first(50), 8), "") << "cut";
 }
 
 }  // namespace

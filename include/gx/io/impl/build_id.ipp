@@ -21,7 +21,7 @@ GX_DECL std::string id_in(std::span<const std::uint8_t> notes, std::size_t align
         std::memcpy(&note, &notes[at], sizeof(note));
         const std::size_t name = at + sizeof(note), id = aligned(name + note.n_namesz);
         at = aligned(id + note.n_descsz);
-        if (at > notes.size()) return "";
+        if (id + note.n_descsz > notes.size()) return "";
         if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
             std::memcmp(&notes[name], "GNU", 4) != 0)
             continue;
