@@ -386,7 +386,7 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
     PredictedPoint p{.index = target.index,
                      .gpus = static_cast<int>(n),
                      .machines = std::max(g.machines, a.machines),
-                     .fewer = std::pair(n, g.machines) < std::pair(n_a, a.machines),
+                     .fewer = std::pair(1.0 * g.machines, n) < std::pair(1.0 * a.machines, n_a),
                      .between = model.between(a.machines > g.machines ? a : g),
                      .unit = base_.unit,
                      .step_ms = s.total_ms,

@@ -66,7 +66,7 @@ struct IntervalRules {
     [[nodiscard]] const IntervalRule& operator[](Between b) const {
         return of[static_cast<std::size_t>(b)];
     }
-    /// Of a point's efficiency. One of fewer GPUs than the given point, which has the efficiency a,
+    /// Of a point's efficiency. A `fewer` one than the given point, which has the efficiency a,
     /// exceeds linear scaling by what that point loses. Rules are calibrated on more GPUs, so its
     /// bounds are those of the given point as predicted from it, inverted:
     ///

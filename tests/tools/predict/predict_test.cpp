@@ -426,6 +426,23 @@ TEST(Predict, FewerGpusMayExceedLinearScaling) {
     EXPECT_EQ(of_one_machine.between, Between::links);
     EXPECT_GT(of_one_machine.high_pct, of_one_machine.efficiency_pct + 10);
 }
+// It gains what links between machines cost the others, however many GPUs there are.
+TEST(Predict, FewerMachinesMayExceedLinearScaling) {
+    const auto one = [](const char* base, const char* target) {
+        return predicted(R"("gpu": "V100", "gpus_per_node": 8, "nic_gbps_per_node": 10,
+                            "transport": "TCP", "model": "ResNet-50", "batch_per_gpu": 64)",
+                         fmt::format(R"({{{}, "role": "base", "value": 1400, "unit": "img/s"}},
+                                        {{{}, "role": "target"}})",
+                                     base, target))
+            .points.at(0);
+    };
+    const char *const few = R"("gpus": 4, "nodes": 4)", *const many = R"("gpus": 8, "nodes": 1)";
+    const double half = intervals_in_force()[Between::sockets].half;
+    const PredictedPoint spread = one(many, few), joined = one(few, many);
+    EXPECT_NEAR(spread.low_pct, spread.efficiency_pct - half, 1e-9) << "4 GPUs over TCP";
+    EXPECT_NEAR(spread.high_pct, 101, 1e-9);
+    EXPECT_NEAR(joined.high_pct, 1e4 / (1e4 / joined.efficiency_pct - half), 1e-9);
+}
 // Between a given point of 8 GPUs, which has 110 % of the base's rate of a GPU, and a base of 64.
 TEST(Predict, IntervalsBelowTheBaseReachLinearScalingFromTheGivenPoint) {
     const PredictedPoint p =
