@@ -137,6 +137,10 @@ fs::path write_template(const std::string& word, const fs::path& place) {
         text = R"([{"id": "a", "group": "g", "conditions": )" + text + R"(, "measured": [
             {"gpus": 8, "nodes": 1, "value": 2000, "unit": "img/s", "role": "base"},
             {"gpus": 16, "nodes": 2, "unit": "img/s", "role": "target"}]}])";
+    if (name == "rate")  // of one GPU
+        text = R"([{"id": "a", "split": "reference", "conditions": {"gpu": "V100",
+            "model": "ResNet-50", "batch_per_gpu": 64}, "measured": [
+            {"gpus": 1, "value": 300, "unit": "img/s"}]}])";
     if (name == "nccl") text = nccl_tests_of_one_host();
     if (name == "text") text = fields;
     const fs::path file = place / (name + std::to_string(count++) + ".json");
