@@ -220,12 +220,11 @@ bool CaseModel::name_unread_size() {
 
 void CaseModel::name_taken_model() {
     if (work_.taken_for.empty() && !work_.family) return;
-    const std::string near = work_.name.empty() ? nearest_model(c_.model) : "";
+    const std::string near = work_.name.empty() ? nearest_model(c_.model, work_.taken_for) : "";
     c_.remarks.push_back(fmt::format(
         "model '{}' {}: {:.4g} million parameters assumed", text_at(case_.conditions, "model"),
         work_.family ? "states no size"
-                     : "taken for '" + work_.taken_for + "'" +
-                           did_you_mean(near == work_.taken_for ? "" : near),
+                     : "taken for '" + work_.taken_for + "'" + did_you_mean(near),
         c_.gradient_mb_fp32 / 4));
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>  // any_of, clamp, find, max, min
 #include <cmath>      // sqrt
 
-#include <gx/io/nearest.hpp>                    // nearest_name
+#include <gx/io/nearest.hpp>                    // edit_distance, nearest_name
 #include <gx/sim/catalog/find_model.hpp>        // models, plain
 #include <gx/sim/timing/step_time.hpp>          // step_work
-#include <tools/common/text.hpp>                // has
+#include <tools/common/text.hpp>                // has, Word
 #include <tools/predict/parameter_profile.hpp>  // profile_of, millions_in
 
 namespace gx::tools::predict {
@@ -35,32 +35,56 @@ const KnownModel* model_named(const std::string& model) {
 
 using sim::detail::find_model::plain;
 
-/// Every known name as it is spelt: of graphs, then of profiles.
-const std::vector<std::string_view>& known_names() {
-    static const std::vector<std::string_view> all = [] {
-        std::vector<std::string_view> names;
-        for (const KnownModel& m : models) names.push_back(m.name);
+/// Every known name in letters and digits: of graphs, then of profiles.
+const std::vector<std::string>& known_names() {
+    static const std::vector<std::string> all = [] {
+        std::vector<std::string> names;
+        for (const KnownModel& m : models) names.push_back(plain(m.name));
         for (const ParameterProfile& p : parameter_profiles()) names.push_back(p.name);
         return names;
     }();
     return all;
 }
-/// Whether other known names begin with a profile's, as "ResNet-50" and more do with "resnet".
-bool is_family(const std::string& profile) {
-    return std::ranges::any_of(known_names(), [&](std::string_view known) {
-        return known != profile && plain(known).starts_with(profile);
+/// Whether a profile's networks have several sizes: known names go on behind its name, as
+/// "resnet50" behind "resnet". A version ("mobilenetv2") counts where `model` states one too, a
+/// backbone ("retinanetresnet50") never.
+bool is_family(const std::string& profile, const std::string& model) {
+    const bool states_version = holds(model, profile + "v");
+    return std::ranges::any_of(known_names(), [&](const std::string& known) {
+        if (known == profile || !opens_with(known, profile)) return false;
+        const std::string behind = known.substr(profile.size());
+        const bool version = behind[0] == 'v' && '0' <= behind[1] && behind[1] <= '9';
+        if (version) return states_version;
+        return std::ranges::find(known_names(), behind) == known_names().end();
+    });
+}
+/// Whether the size of `model` may be another than that of the known name in it, which is a part of
+/// a word ("mnasnet"), or has a size beside it ("GPT-3 small"), or another network. Other words are
+/// versions, data sets, tokenisers and the like.
+bool may_differ(const std::string& model, const std::string& name) {
+    if (!holds(model, name, Word::apart)) return true;
+    for (const std::string size :
+         {"tiny", "mini", "small", "medium", "large", "big", "huge", "giant", "xl", "xx"})
+        if (holds(model, name + size) || holds(model, size + name)) return true;
+    return std::ranges::any_of(known_names(), [&](const std::string& known) {
+        return known.size() > 3 && !has(known, name) && !has(name, known) && holds(model, known);
     });
 }
 }  // namespace
 
-std::string nearest_model(const std::string& model) {
-    std::vector<std::string> letters;
-    for (const std::string_view known : known_names()) letters.push_back(plain(known));
-    const std::vector<std::string_view> all(letters.begin(), letters.end());
-    const std::string_view near = nearest_name(plain(model), all);
+std::string nearest_model(const std::string& model, const std::string& family) {
+    const std::string typed = plain(model);
+    const std::vector<std::string_view> all(known_names().begin(), known_names().end());
+    const std::string_view near = nearest_name(typed, all);
     if (near.empty()) return "";
-    const auto at = std::ranges::find(all, near) - all.begin();
-    return std::string(known_names()[static_cast<std::size_t>(at)]);
+    std::string_view only;
+    for (const KnownModel& m : models) {
+        const std::string name = plain(m.name);
+        if (edit_distance(typed, name) > edit_distance(typed, near)) continue;
+        if (!only.empty()) return "";
+        only = m.name;
+    }
+    return plain(only).starts_with(family) ? std::string(only) : "";
 }
 
 bool is_language_model(const std::string& model) {
@@ -117,8 +141,9 @@ ModelWork model_work(const std::string& model, const GpuSpec& gpu, Precision pre
         if (const ParameterProfile* o = profile_of(model)) {
             if (millions == 0) {
                 millions = o->millions;
-                if (plain(model) != o->name) w.taken_for = o->name;
-                else w.family = is_family(o->name);
+                const bool whole = plain(model) == o->name, family = is_family(o->name, model);
+                w.family = whole && family;
+                if (!whole && (family || may_differ(model, o->name))) w.taken_for = o->name;
             }
             // a larger one of the family: layers grow with the square of what an embedding does
             const double last = o->last * std::sqrt(std::min(1.0, o->millions / millions));
@@ -129,7 +154,7 @@ ModelWork model_work(const std::string& model, const GpuSpec& gpu, Precision pre
         return w;
     }
     w.name = known->name;
-    if (plain(model) != plain(known->name)) w.taken_for = w.name;
+    if (may_differ(model, plain(known->name))) w.taken_for = w.name;
     w.graph = std::make_shared<const Graph>(known->make({}));
     const TimedGraph timed(*w.graph, gpu, precision);
     const int images = static_cast<int>(std::clamp(batch, 1.0, 1024.0));

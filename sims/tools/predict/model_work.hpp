@@ -17,7 +17,7 @@ struct ModelWork {
         double backward = 0, bytes = 0;  ///< shares of the whole, both growing
     };
     std::string name{};              ///< of the graph; empty: none known
-    std::string taken_for{};         ///< known name with these parameters, where it is another
+    std::string taken_for{};         ///< known name whose size is a guess for this one
     bool family = false;             ///< that is a known name, of networks of several sizes
     double forward_share = 1.0 / 3;  ///< of a step's computation
     double largest_tensor = 0.05;    ///< share of the gradient
@@ -41,8 +41,9 @@ struct ModelWork {
 [[nodiscard]] ModelWork model_work(const std::string& model, const sim::GpuSpec& gpu,
                                    sim::Precision precision, double batch);
 
-/// The known name nearest to one that is misspelt; empty: none is near.
-[[nodiscard]] std::string nearest_model(const std::string& model);
+/// The one graph's name nearest to a misspelt one, in letters opening with `family`. Empty: several
+/// are as near, or none, or a profile is nearer, whose name is in no usual spelling.
+[[nodiscard]] std::string nearest_model(const std::string& model, const std::string& family = "");
 
 /// Whether a name in lower case is that of a language model.
 [[nodiscard]] bool is_language_model(const std::string& model);

@@ -4,7 +4,7 @@
 #include <cctype>     // isalnum
 
 #include <tools/common/json.hpp>  // parse_json
-#include <tools/common/text.hpp>  // lower, plain_number
+#include <tools/common/text.hpp>  // lower, plain_number, Word
 #include <tools/data.hpp>         // parameter_profiles
 
 namespace gx::tools::predict {
@@ -73,11 +73,12 @@ bool opens_with(std::string_view model, std::string_view name) {
     return said.text.starts_with(name) && ends_whole(said, name, name.size());
 }
 
-bool holds(std::string_view model, std::string_view name) {
+bool holds(std::string_view model, std::string_view name, Word how) {
     const Plain said = plain_of(model);
     for (auto at = said.text.find(name); at != std::string::npos;
          at = said.text.find(name, at + 1)) {
         if (!ends_whole(said, name, at + name.size())) continue;
+        if (how == Word::apart && !said.apart[at]) continue;
         const bool cut = is_digit(name.front()) && at > 0 && is_digit(said.text[at - 1]);
         const bool other_bert = name.starts_with("bert") && !said.apart[at];  // "DeBERTa"
         if (!other_bert && (!cut || said.apart[at])) return true;

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <tools/common/text.hpp>  // Word
+
 namespace gx::tools::predict {
 
 /// Parameters in millions, and the shares of them that backward finishes first (a classifier) and
@@ -18,9 +20,10 @@ struct ParameterProfile {
 [[nodiscard]] const std::vector<ParameterProfile>& parameter_profiles();
 
 /// Whether a model's name begins with one in plain lower-case letters and digits, or has it inside,
-/// and no number is cut: "ResNet-500" is not "resnet50". "DeBERTa" has no "bert" inside.
+/// and no number is cut: "ResNet-500" is not "resnet50". "DeBERTa" has no "bert" inside. Apart is a
+/// name that no letter or digit stands before.
 [[nodiscard]] bool opens_with(std::string_view model, std::string_view name);
-[[nodiscard]] bool holds(std::string_view model, std::string_view name);
+[[nodiscard]] bool holds(std::string_view model, std::string_view name, Word how = Word::inside);
 
 /// N of "345M", "1,300M", "1.3B", "8.3 bn", "175 billion" or "1T" in a name, in millions; 0: none.
 /// Numbers of tokens, words and images are none of parameters.

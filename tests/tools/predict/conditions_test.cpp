@@ -251,45 +251,144 @@ TEST(Conditions, APrecisionThatIsNotModelledIsNamed) {
         EXPECT_THAT(assumed(known),
                     ::testing::Not(::testing::Contains(::testing::HasSubstr("precision"))));
 }
-/// Whose size is that of a name inside it, or of a family, as far as the case states none.
-TEST(Conditions, AModelThatIsTakenForAnotherIsNamed) {
-    const auto assumed = [](const std::string& model, const Json& millions = nullptr) {
-        Json c = asked().front();
-        c["conditions"].erase("gradient_mb_fp32");
-        c["conditions"].erase("params_millions");
-        c["conditions"]["model"] = model;
-        if (!millions.is_null()) c["conditions"]["params_millions"] = millions;
-        const Prediction p = predicted(c);
-        EXPECT_EQ(p.error, "");
-        std::string all;
-        for (const std::string& a : p.assumed)
-            if (a.find("parameters") != a.npos || a.find("million") != a.npos) all += a;
-        return all;
+/// What "assumed" says of the parameters of a model, where the case states none unless given.
+std::string assumed_parameters(const std::string& model, const Json& millions = nullptr) {
+    Json c = asked().front();
+    c["conditions"].erase("gradient_mb_fp32");
+    c["conditions"].erase("params_millions");
+    c["conditions"]["model"] = model;
+    if (!millions.is_null()) c["conditions"]["params_millions"] = millions;
+    const Prediction p = predicted(c);
+    EXPECT_EQ(p.error, "");
+    std::string all;
+    for (const std::string& a : p.assumed)
+        if (a.find("parameters") != a.npos || a.find("million") != a.npos) all += a;
+    return all;
+}
+/// A family's name, an unknown member of it, a size beside a whole name, or two networks.
+TEST(Conditions, AModelWhoseSizeIsGuessedIsNamed) {
+    const auto taken = [](const std::string& model, const std::string& text) {
+        EXPECT_EQ(assumed_parameters(model), "model '" + model + "' " + text + " assumed");
     };
-    EXPECT_EQ(assumed("ResNet-51"),
-              "model 'ResNet-51' taken for 'resnet' (did you mean 'ResNet-50'?): 25.56 million "
-              "parameters assumed");
-    EXPECT_EQ(assumed("BERT-hug"),
-              "model 'BERT-hug' taken for 'bert': 336 million parameters "
-              "assumed");
-    EXPECT_EQ(assumed("ResNet-5O"),
-              "model 'ResNet-5O' taken for 'resnet' (did you mean 'ResNet-50'?): 25.56 million "
-              "parameters assumed");
-    EXPECT_EQ(assumed("AlexNet-Transformer"),
-              "model 'AlexNet-Transformer' taken for 'AlexNet': 61.1 million parameters assumed");
-    EXPECT_EQ(assumed("resnet"), "model 'resnet' states no size: 25.56 million parameters assumed");
-    EXPECT_EQ(assumed("Resent-50"),
-              "neither params_millions nor a known model (did you mean 'ResNet-50'?): 30 million "
-              "parameters assumed");
-    EXPECT_EQ(assumed("a new network"),
-              "neither params_millions nor a known model: 30 million parameters assumed");
-    for (const char* known : {"resnet50", "VGG-16", "BERT-large", "GPT-2 345M", "DenseNet-201",
-                              "Inception v4", "ALBERT-xlarge", "GPT-2 small"})
-        EXPECT_EQ(assumed(known), "") << known;
-    EXPECT_EQ(assumed("ResNet-51", 26), "") << "stated";
-    EXPECT_EQ(assumed("GPT 1,3B"),
+    const std::string resnet =
+        "taken for 'resnet' (did you mean 'ResNet-50'?): 25.56 million parameters";
+    taken("ResNet-51", resnet);
+    taken("ResNet-5O", resnet);
+    taken("VGG-17", "taken for 'vgg': 138.4 million parameters");  // near to several
+    taken("BERT-hug", "taken for 'bert': 336 million parameters");
+    taken("DenseNet-12l", "taken for 'densenet': 7.98 million parameters");
+    taken("YOLOv9", "taken for 'yolo': 61.9 million parameters");
+    taken("MobileNetV4", "taken for 'mobilenet': 4.23 million parameters");
+    taken("ViT-giant", "taken for 'vit': 86.57 million parameters");
+    taken("T5-v1.1 XL", "taken for 't5': 220 million parameters");
+    taken("GPT-3 small", "taken for 'gpt3': 1.75e+05 million parameters");
+    taken("Mini GPT-3", "taken for 'gpt3': 1.75e+05 million parameters");
+    taken("BERT, size not stated", "taken for 'bert': 336 million parameters");
+    taken("SSD-ResNet34", "taken for 'ssd': 26.3 million parameters");  // two networks
+    taken("HRNet-W18", "taken for 'hrnet': 65.9 million parameters");
+    taken("mnasnet1_0", "taken for 'nasnet': 88.75 million parameters");  // inside another word
+    taken("distilroberta-base", "taken for 'robertabase': 125 million parameters");
+    taken("AlexNet-Transformer", "taken for 'AlexNet': 61.1 million parameters");
+    taken("mean of ResNet-50 and VGG-16", "taken for 'ResNet-50': 25.56 million parameters");
+    taken("resnet", "states no size: 25.56 million parameters");
+    taken("BERT", "states no size: 336 million parameters");
+    taken("Transformer-XL", "states no size: 257 million parameters");
+    EXPECT_EQ(assumed_parameters("ResNet-51", 26), "") << "stated";
+    EXPECT_EQ(assumed_parameters("GPT 1,3B"),
               "'1,3b' in the model's name is not read as a number of "
               "parameters: 117 million assumed");
+}
+TEST(Conditions, AnUnknownModelIsNamed) {
+    const auto unknown = [](const std::string& model, const std::string& near) {
+        EXPECT_EQ(assumed_parameters(model), "neither params_millions nor a known model" + near +
+                                                 ": 30 million parameters assumed");
+    };
+    unknown("Resent-50", " (did you mean 'ResNet-50'?)");
+    unknown("Densnet-121", "");  // near to a name that has no other spelling than the table's
+    unknown("a new network", "");
+}
+/// A version, a variant of the same size, a data set, a patch or a tokeniser is no other network.
+TEST(Conditions, APublishedSpellingIsNotNamed) {
+    for (const char* known : {"ResNet-50 v1.5",
+                              "ResNet50v1.5",
+                              "resnet50_v1",
+                              "resnet_v1_50",
+                              "resnet_v2_50",
+                              "ResNet-50 (v1.5)",
+                              "torchvision.models.resnet50",
+                              "ResNet-50 ImageNet",
+                              "MLPerf ResNet-50",
+                              "ResNet-18 (CIFAR-10)",
+                              "wide_resnet50_2",
+                              "WRN-28-10",
+                              "ResNeXt-50 32x4d",
+                              "resnext50_32x4d",
+                              "resnext101_32x8d",
+                              "SE-ResNet-50",
+                              "inception_v3",
+                              "Inception v4",
+                              "Inception-ResNet-v2",
+                              "VGG-16",
+                              "vgg16_bn",
+                              "VGG-D",
+                              "AlexNet (MXNet)",
+                              "DenseNet-201",
+                              "MobileNet",
+                              "MobileNet v2",
+                              "MobileNetV3-Large",
+                              "MobileNetV3-Small",
+                              "SqueezeNet 1.1",
+                              "efficientnet_b4",
+                              "ViT-B/16",
+                              "vit_b_16",
+                              "ViT-Large",
+                              "CLIP ViT-L/14",
+                              "DeiT-B",
+                              "swin_t",
+                              "convnext_tiny",
+                              "ConvNeXt-Large",
+                              "BERT-large",
+                              "BERT-Large (phase 1)",
+                              "google-bert/bert-large-uncased",
+                              "bert-base-uncased",
+                              "RoBERTa-base",
+                              "roberta-large",
+                              "xlm-roberta-base",
+                              "albert-base-v2",
+                              "ALBERT-xlarge",
+                              "distilbert-base-uncased",
+                              "XLNet-large",
+                              "Transformer big (WMT En-De)",
+                              "Transformer-XL large",
+                              "GPT-2 345M",
+                              "gpt2-medium",
+                              "GPT-3",
+                              "t5-small",
+                              "Mask R-CNN",
+                              "Mask R-CNN ResNet-50-FPN",
+                              "Faster R-CNN",
+                              "fasterrcnn_resnet50_fpn",
+                              "RetinaNet ResNet-50",
+                              "SSD300",
+                              "YOLOv3",
+                              "YOLOv5s",
+                              "DeepLabV3",
+                              "LeNet-5",
+                              "NASNet-A",
+                              "wav2vec 2.0",
+                              "openai/whisper-large-v3"})
+        EXPECT_EQ(assumed_parameters(known), "") << known;
+    const auto why = [](const char* model) {
+        return predicted({{"id", model},
+                          {"conditions", {{"model", model}}},
+                          {"measured",
+                           {{{"gpus", 1}, {"role", "base"}, {"value", 1}, {"unit", "img/s"}},
+                            {{"gpus", 8}, {"role", "target"}}}}})
+            .why;
+    };
+    EXPECT_THAT(why("resnet_v1_101"), ::testing::HasSubstr("178.2 MB"));
+    EXPECT_THAT(why("MobileNetV3-Small"), ::testing::HasSubstr("10.2 MB"));
+    EXPECT_THAT(why("Whisper-large"), ::testing::HasSubstr("6200.0 MB"));
 }
 // ---- What is denied -------------------------------------------------------------------
 /// One GPU to 16 on two machines, so that all that is read makes a difference.
