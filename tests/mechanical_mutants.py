@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Mechanical mutants of plugins: each wait, record, synchronisation, bound and peer changed once.
+"""Mechanical mutants of code for devices: each wait, record, bound and peer changed once.
 
-    tests/mechanical_mutants.py plugins/cuda plugins/nccl --results FILE
-    tests/mechanical_mutants.py plugins/cuda plugins/nccl --results FILE --check
-    tests/mechanical_mutants.py plugins/cuda plugins/nccl --list
+    tests/mechanical_mutants.py PART... --results FILE
+    tests/mechanical_mutants.py PART... --results FILE --check
+    tests/mechanical_mutants.py PART... --list
 
-Copies the tree, gives each such expression of the plugins' sources (src, and impl/*.ipp) a switch,
-builds the plugins' tests once, with the bounds of arrays and containers checked, and runs each of
-their cases in a process of its own with one switch at a time, those that reach it, until one fails,
-twice in a row. Cases that are quick and reach few mutants are first; a mutant survives when these
-took --budget seconds:
+A PART is a plugin, as plugins/cuda, or `core`: the headers of gx that queue work on a device and
+wait for it. Of a plugin the sources are src and impl/*.ipp, and the tests are its own; those of
+core are in CORE_FOLDERS and CORE_TESTS below.
+
+Copies the tree, gives each such expression of the sources a switch, builds the tests once, with the
+bounds of arrays and containers checked, and runs each of their cases in a process of its own with
+one switch at a time, those that reach it, until one fails, twice in a row. Cases that are quick and
+reach few mutants are first; a mutant survives when these took --budget seconds:
 
     wait          a call of a function that waits       is not made, and its result is success
     record        a call that records an event          is not made
@@ -21,17 +24,20 @@ FILE gets two lines for each mutant as soon as it is known; mutants that it has 
 so that an interrupted run goes on. A result has a hash of the code around its mutant, 8 lines above
 and below without comments: where these have changed it is dropped. With --tests a part of the tests
 is built and run: what they do not reject stays unknown. --again runs survivors again, for new tests
-or a longer budget, but those listed as equivalent. tests/survivors.txt of a plugin lists mutants
-that no test rejects, with the reason, below the name of their file:
+or a longer budget, but those listed as equivalent. tests/survivors.txt of a plugin, and
+tests/testing/far/survivors.txt of core, list mutants that no test rejects, with the reason, below
+the name of their file:
 
-        NAME | REASON     NAME is a part of the mutant's name, from its line on. Where the reason
-                          begins with 'equivalent: ', no test could tell the mutant from the
-                          source, and it does not count
+        NAME | REASON     NAME is a part of the mutant's name, from its line on, and of the hash
+                          behind it, as in `< 5a957616`. Where the reason begins with
+                          'equivalent: ', no test could tell the mutant from the source, and it
+                          does not count
 
---check compares FILE with it and runs nothing; --list prints the mutants.
+--check compares FILE with it and runs nothing: mutants that were not run count as not rejected.
+--list prints the mutants.
 
-Exit status: 0; 1 if less than 95 % were rejected, one was not run, a survivor is not listed, or an
-entry of the list fits none; 2 if a test fails with no switch set."""
+Exit status: 0; 1 if less than 95 % were rejected or a survivor is not listed, and, but for --check,
+if one was not run or an entry of the list fits none; 2 if a test fails with no switch set."""
 import argparse, concurrent.futures, hashlib, json, os, pathlib, re, shutil, subprocess, sys
 import tempfile, threading, time
 from typing import NamedTuple
@@ -39,7 +45,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LEAST_PERCENT = 95
 CALLS = {
-    "wait": "wait wait_for cudaStreamWaitEvent order settle await_division finish",
+    "wait": "wait wait_any wait_for follow cudaStreamWaitEvent order settle await_division finish",
     "record": "record record_on cudaEventRecord cudaEventRecordWithFlags stand_for reach_events",
     "synchronise": "GX_SYNC_BLOCK __syncwarp cudaStreamSynchronize cudaEventSynchronize "
                    "cudaEventQuery reach release_staged release_reached",
@@ -51,11 +57,18 @@ UNCOMPILED = "does not compile"
 UNREACHED = "is reached by no test"
 BINDING = re.compile(r"\bauto\s*&*\s*\[[\w, ]*$")
 # Compile-time expressions, and tests that are no test of the doubles.
-STATIC = re.compile(r"static_assert|if constexpr|alignas|constexpr \w+ \w+ =|\brequires\b|consteval"
-                    r"|template <")
+STATIC = re.compile(r"static_assert|alignas|constexpr \w+ \w+ =|\brequires\b|consteval|template <"
+                    r"|-> std::same_as")
+STATIC_IF = re.compile(r"\bif constexpr \(")
 # What is outside of an array or a container ends the test; the preset asan has these checks, too.
 BOUNDS = "-D_GLIBCXX_ASSERTIONS -fsanitize=bounds -fsanitize-undefined-trap-on-error"
 OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
+# Headers of core that have kernels or events, and tests that are quick and run them.
+CORE_FOLDERS = ["include/gx/" + f for f in ("collective", "memory", "reducer", "trainer/rank")]
+QUEUES_WORK = re.compile(r"\bEvent\b|\bStreamOrdered\b|\blaunch\(|\bqueue(_of)?\(")
+CORE_TESTS = (r"testing\.far\.|memory\.|collective\.(execute|group|all_gather_bytes)_"
+              r"|reducer\.(pipeline|bucketed|error_feedback_state|rank_order_mean)_"
+              r"|trainer\.(rank\.|survival_far_|trainer_)")
 
 SWITCHES = r"""#pragma once
 #pragma GCC diagnostic ignored "-Wparentheses"
@@ -161,15 +174,40 @@ def stop(message):
 # ---- The sources -----------------------------------------------------------------------------
 
 
-def sources(plugins):
+class Part(NamedTuple):
+    folder: str          # of the files that its list of survivors names
+    sources: list
+    targets: list        # for ninja; empty: those of its tests
+    tests: re.Pattern    # the names of its tests
+    survivors: pathlib.Path
+
+
+def part_of(name):
+    name = name.rstrip("/")
+    if name == "core":
+        return Part("", core_sources(), [], re.compile(CORE_TESTS),
+                    ROOT / "tests/testing/far/survivors.txt")
+    if not (ROOT / name / "CMakeLists.txt").is_file():
+        stop(f"'{name}' is no part: expected core, or a plugin as plugins/cuda")
+    return Part(name + "/", plugin_sources(name), [f"{name}/all"],
+                re.compile(re.escape(name.replace("/", ".") + ".")),
+                ROOT / name / "tests/survivors.txt")
+
+
+def core_sources():
+    found = sorted(path for folder in CORE_FOLDERS for path in (ROOT / folder).glob("**/*.?pp"))
+    return [str(path.relative_to(ROOT)) for path in found
+            if QUEUES_WORK.search(code_of(path.read_text()))]
+
+
+def plugin_sources(plugin):
     found = []
-    for plugin in plugins:
-        for path in sorted((ROOT / plugin).glob("**/*")):
-            inside = path.relative_to(ROOT / plugin)
-            if path.suffix == ".ipp" or (inside.parts[0] == "src" and path.suffix in
-                                         {".cu", ".cpp", ".hpp"}):
-                if not {"tests", "plans", "gpu", "testing"} & set(inside.parts):
-                    found.append(str(path.relative_to(ROOT)))
+    for path in sorted((ROOT / plugin).glob("**/*")):
+        inside = path.relative_to(ROOT / plugin)
+        if path.suffix == ".ipp" or (inside.parts[0] == "src" and path.suffix in
+                                     {".cu", ".cpp", ".hpp"}):
+            if not {"tests", "plans", "gpu", "testing"} & set(inside.parts):
+                found.append(str(path.relative_to(ROOT)))
     return found
 
 
@@ -180,6 +218,14 @@ def code_of(text):
     pattern = (r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
                r'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*')
     return re.sub(pattern, blank, text, flags=re.S | re.M)
+
+
+def without_static_ifs(code):
+    """The same with the conditions that are decided at compile time blanked."""
+    for match in STATIC_IF.finditer(code):
+        begin, end = match.start(), closing(code, match.end() - 1)
+        code = code[:begin] + re.sub(r"[^\n]", " ", code[begin:end]) + code[end:]
+    return code
 
 
 def closing(code, at):
@@ -226,6 +272,7 @@ def mutants_of(file):
     text = (ROOT / file).read_text()
     code, found = code_of(text), []
     lines = ["".join(line.split()) for line in code.split("\n")]
+    code = without_static_ifs(code)
 
     def add(kind, begin, end):
         line_begin = code.rfind("\n", 0, begin) + 1
@@ -277,10 +324,10 @@ def with_switches(text, mutants, numbers):
 
 
 class Tests:
-    """The plugins' tests, built of a copy of the tree."""
+    """The parts' tests, built of a copy of the tree."""
 
-    def __init__(self, place, plugins, files, chosen):
-        self.tree, self.plugins, self.files, self.chosen = place / "tree", plugins, files, chosen
+    def __init__(self, place, parts, files, chosen):
+        self.tree, self.parts, self.files, self.chosen = place / "tree", parts, files, chosen
         self.build = self.tree / "build/dev"
         self.left_out = set()  # mutants that do not compile
 
@@ -314,8 +361,8 @@ class Tests:
         self.write(mutants, numbers)
         subprocess.run(["cmake", "--preset", "dev", "-D", f"CMAKE_CXX_FLAGS={BOUNDS}"],
                        cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
-        targets = ([f"{plugin}/all" for plugin in self.plugins] if not self.chosen
-                   else list(self.commands()))
+        targets = [target for part in self.parts
+                   for target in (not self.chosen and part.targets or self.commands([part]))]
         while True:
             done = subprocess.run(["ninja", "-C", self.build, "-k", "0", "-j", str(jobs), *targets],
                                   capture_output=True, text=True)
@@ -330,14 +377,13 @@ class Tests:
                 stop("the tests do not build:\n" + done.stdout[-3000:])
             self.write(mutants, numbers)
 
-    def commands(self):
-        """{name: command} of all tests; None: it is not built."""
+    def commands(self, parts=None):
+        """{name: command} of all tests of `parts`; None: it is not built."""
         listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=self.build, check=True,
                                 capture_output=True, text=True).stdout
-        prefixes = tuple(p.replace("/", ".") + "." for p in self.plugins)
         return {t["name"]: t.get("command") for t in json.loads(listed)["tests"]
-                if t["name"].startswith(prefixes) and not OTHER_TESTS.search(t["name"])
-                and re.search(self.chosen, t["name"])}
+                if any(part.tests.match(t["name"]) for part in parts or self.parts)
+                and not OTHER_TESTS.search(t["name"]) and re.search(self.chosen, t["name"])}
 
 
 def run(command, limit_s, **environment):
@@ -434,43 +480,43 @@ def is_survivor(verdict):
     return verdict.startswith("survives") or verdict == UNREACHED
 
 
-def listed_survivors(plugins):
+def listed_survivors(parts):
     entries = []
-    for plugin in plugins:
-        file, path = "", ROOT / plugin / "tests/survivors.txt"
-        for line in path.read_text().splitlines() if path.exists() else []:
+    for part in parts:
+        file = ""
+        for line in part.survivors.read_text().splitlines() if part.survivors.exists() else []:
             if line.startswith(" "):
                 text, reason = line.rsplit(" | ", 1)
-                entries.append((f"{plugin}/{file}", text.strip(), reason.strip()))
+                entries.append((part.folder + file, text.strip(), reason.strip()))
             elif not line.startswith("#"):
                 file = line.strip()
     return entries
 
 
-def entries_of(name, entries):
-    return [e for e in entries if f" {e[0]}:" in name and e[1] in name]
+def entries_of(name, mutant, entries):
+    return [e for e in entries if f" {e[0]}:" in name and e[1] in f"{name} {mutant.around}"]
 
 
-def is_equivalent(name, entries):
-    return any(e[2].startswith("equivalent: ") for e in entries_of(name, entries)[:1])
+def is_equivalent(name, mutant, entries):
+    return any(e[2].startswith("equivalent: ") for e in entries_of(name, mutant, entries)[:1])
 
 
-def report(names, results, plugins):
+def report(names, results, parts, check):
     """The exit status."""
     known = {name: results[name] for name in names if name in results}
     compiled = {n: v for n, v in known.items() if v != UNCOMPILED}
     survivors = [n for n, v in compiled.items() if is_survivor(v)]
-    entries, used, missing, equivalent = listed_survivors(plugins), set(), 0, set()
+    entries, used, missing, equivalent = listed_survivors(parts), set(), 0, set()
     for name in survivors:
-        fits = entries_of(name, entries)
+        fits = entries_of(name, names[name], entries)
         used.update(fits[:1])
         missing += not fits
-        if is_equivalent(name, entries):
+        if is_equivalent(name, names[name], entries):
             equivalent.add(name)
         print(f"{compiled[name]}: {name}    ({fits[0][2] if fits else 'NOT LISTED'})")
     stale = [e for e in entries if e not in used]
     for e in stale:
-        print(f"survivors.txt: no such mutant survives: {' | '.join(e)}")
+        print(f"the list of survivors: no such mutant survives: {' | '.join(e)}")
     of_all = [n for n in names if known.get(n) != UNCOMPILED and n not in equivalent]
     for kind in [*CALLS, "bound", "peer"]:
         of = [known.get(n, "") for n in of_all if n.startswith(kind + " ")]
@@ -482,13 +528,15 @@ def report(names, results, plugins):
           f"{len(survivors) - len(equivalent)} survive, {missing} of them not listed, "
           f"{len(names) - len(known)} not known; {len(equivalent)} more are equivalent, "
           f"{len(known) - len(compiled)} do not compile")
-    return int(percent < LEAST_PERCENT or missing > 0 or len(stale) > 0 or len(known) < len(names))
+    if percent < LEAST_PERCENT or missing > 0:
+        return 1
+    return int(not check and (len(stale) > 0 or len(known) < len(names)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("plugins", nargs="+", metavar="plugins/NAME")
+    parser.add_argument("parts", nargs="+", metavar="PART", help="core, or plugins/NAME")
     parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("--place", type=pathlib.Path, default=ROOT / "build/mutants")
     parser.add_argument("--only", default="", help="mutants whose name fits this pattern")
@@ -501,8 +549,8 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
-    plugins = [p.rstrip("/") for p in given.plugins]
-    files = sources(plugins)
+    parts = [part_of(name) for name in given.parts]
+    files = [file for part in parts for file in part.sources]
     mutants = [m for file in files for m in mutants_of(file)]
     names, numbers = {}, {m: n for n, m in enumerate(mutants, 1)}
     for m in mutants:  # two of one line and text get numbers
@@ -515,13 +563,13 @@ def main():
         parser.error("name the file of results: --results FILE")
     results = read_results(given.results, names)
     if not given.check:
-        run_all(given, plugins, files, names, numbers, results)
-    sys.exit(report(names, results, plugins))
+        run_all(given, parts, files, names, numbers, results)
+    sys.exit(report(names, results, parts, given.check))
 
 
-def run_all(given, plugins, files, names, numbers, results):
+def run_all(given, parts, files, names, numbers, results):
     place = given.place.resolve()
-    tests = Tests(place, plugins, files, given.tests)
+    tests = Tests(place, parts, files, given.tests)
     tests.left_out = {names[n] for n, v in results.items() if v == UNCOMPILED and n in names}
     tests.compile(list(names.values()), numbers, given.jobs)
     lock = threading.Lock()
@@ -561,11 +609,11 @@ def run_all(given, plugins, files, names, numbers, results):
         write_results(given.results, names, results)
         for name in (n for n, m in names.items() if m in tests.left_out and n not in results):
             know(name, UNCOMPILED)
-        entries = listed_survivors(plugins)
+        entries = listed_survivors(parts)
         chosen = [n for i, n in enumerate(names)
                   if re.search(given.only, n) and i % given.every == 0 and
                   (n not in results or given.again and is_survivor(results[n]) and
-                   not is_equivalent(n, entries))]
+                   not is_equivalent(n, names[n], entries))]
         list(pool.map(try_one, chosen))
         write_results(given.results, names, results)
 
