@@ -28,10 +28,10 @@ or a longer budget, but those listed as equivalent. tests/survivors.txt of a plu
 tests/testing/far/survivors.txt of core, list mutants that no test rejects, with the reason, below
 the name of their file:
 
-        NAME | REASON     NAME is a part of the mutant's name, from its line on, and of the hash
-                          behind it, as in `< 5a957616`. Where the reason begins with
-                          'equivalent: ', no test could tell the mutant from the source, and it
-                          does not count
+        NAME | REASON     NAME is a part of the mutant's name, with the hash for the line, as in
+                          `5a957616: <`, which stays when lines are added above. Where the reason
+                          begins with 'equivalent: ', no test could tell the mutant from the
+                          source, and it does not count
 
 --check compares FILE with it and runs nothing: mutants that were not run count as not rejected.
 --list prints the mutants.
@@ -494,7 +494,8 @@ def listed_survivors(parts):
 
 
 def entries_of(name, mutant, entries):
-    return [e for e in entries if f" {e[0]}:" in name and e[1] in f"{name} {mutant.around}"]
+    texts = name, re.sub(r"^.*?:\d+:", mutant.around + ":", name)
+    return [e for e in entries if f" {e[0]}:" in name and any(e[1] in text for text in texts)]
 
 
 def is_equivalent(name, mutant, entries):
