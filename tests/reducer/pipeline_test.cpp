@@ -246,7 +246,7 @@ std::vector<std::vector<float>> means_on_devices(bool defers, bool keeps, std::u
         constexpr bool is_late = R::staleness > 0;
         for (std::uint64_t t = 0; t < 6; ++t) {
             const bool asked = keeps && t == 3;
-            EXPECT_EQ(pipeline.repeats(t), t >= std::uint64_t(R::staleness) && defers == is_late);
+            EXPECT_EQ(pipeline.repeats(t), t >= std::uint64_t(R::staleness) && defers >= is_late);
             EXPECT_EQ(pipeline.has_deferred(), is_late && defers && t > 0 && !asked);
             const auto gradient = pipeline.begin(t);
             EXPECT_FALSE(pipeline.has_deferred());
@@ -277,7 +277,9 @@ TEST(Pipeline, ReductionsThatAreDeferredChangeNoBit) {
     };
     check(std::type_identity<Late>{});
     check(std::type_identity<gx::DoubleBuffered<Late>>{});
-    EXPECT_EQ(means_on_devices<Ring>(false, true, 1).size(), 6u);
+    const auto in_step = means_on_devices<Ring>(false, true, 1);
+    EXPECT_EQ(in_step.size(), 6u);
+    EXPECT_EQ(means_on_devices<Ring>(true, true, 1), in_step) << "nothing to defer";
 }
 
 TEST(Pipeline, CountsTheGradientsThatADeviceHasReduced) {
@@ -517,6 +519,14 @@ TEST(Pipeline, EndsWithWorkInFlightThatThrowsAnything) {
     EXPECT_EQ(waits_at_the_end<GpuDied>(), 2);
     EXPECT_EQ(waits_at_the_end<int>(), 2);
 }
+TEST(Pipeline, EndsWithoutAWaitWhereNothingIsInFlight) {
+    ThrowsAtEachWait<int> stream;
+    gx::Threads<1>{}.run([&](auto& rank) {
+        Pipeline pipeline(stream, rank.transport(), {.elements = 12}, Ring());
+        (void)pipeline.begin(0);
+    });
+    EXPECT_EQ(stream.waits, 0);
+}
 TEST(Pipeline, LetsAForcedUnwindPass) {
     EXPECT_THROW((void)waits_at_the_end<forced_unwind>(), forced_unwind);
 }
@@ -536,6 +546,16 @@ TEST(PipelineDeathTest, CallsOutOfTurnBreakTheContract) {
     const gx::PendingGradient pending{.index = 2};
     EXPECT_DEATH(with_pipeline<Ring>(options, [&](auto& p) { p.restore(3, {&pending, 1}); }),
                  "as many gradients as the reducer is late");
+    EXPECT_DEATH(with_pipeline<Ring>(options, [](auto& p) { p.ready(0); }), "begin a gradient");
+    EXPECT_DEATH(with_pipeline<Late>(options, [&](auto& p) { p.restore(2, {&pending, 1}); }),
+                 "a kept gradient of another step");
+    EXPECT_DEATH(gx::testing::FarWorld<>({.placement = {1, 1}}).run([](auto& rank) {
+        gx::PipelineOn<Ring, std::remove_reference_t<decltype(rank)>> p(
+            rank.transport().queue(), rank.transport(), {.elements = 4, .memory = &rank.memory()},
+            Ring());
+        p.ready(0, rank.transport().queue().record());
+    }),
+                 "begin a gradient");
 }
 
 }  // namespace
