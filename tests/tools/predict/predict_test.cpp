@@ -428,17 +428,18 @@ TEST(Predict, FewerGpusMayExceedLinearScaling) {
 }
 // It gains what links between machines cost the others, however many GPUs there are.
 TEST(Predict, FewerMachinesMayExceedLinearScaling) {
-    const auto one = [](const char* base, const char* target) {
+    const auto one = [](const char* base, int value, const char* target) {
         return predicted(R"("gpu": "V100", "gpus_per_node": 8, "nic_gbps_per_node": 10,
-                            "transport": "TCP", "model": "ResNet-50", "batch_per_gpu": 64)",
-                         fmt::format(R"({{{}, "role": "base", "value": 1400, "unit": "img/s"}},
+                            "transport": "TCP", "model": "ResNet-50", "batch_per_gpu": 64,
+                            "precision": "fp32", "framework": "PyTorch")",
+                         fmt::format(R"({{{}, "role": "base", "value": {}, "unit": "img/s"}},
                                         {{{}, "role": "target"}})",
-                                     base, target))
+                                     base, value, target))
             .points.at(0);
     };
     const char *const few = R"("gpus": 4, "nodes": 4)", *const many = R"("gpus": 8, "nodes": 1)";
     const double half = intervals_in_force()[Between::sockets].half;
-    const PredictedPoint spread = one(many, few), joined = one(few, many);
+    const PredictedPoint spread = one(many, 2400, few), joined = one(few, 1000, many);
     EXPECT_NEAR(spread.low_pct, spread.efficiency_pct - half, 1e-9) << "4 GPUs over TCP";
     EXPECT_NEAR(spread.high_pct, 101, 1e-9);
     EXPECT_NEAR(joined.high_pct, 1e4 / (1e4 / joined.efficiency_pct - half), 1e-9);
