@@ -11,8 +11,9 @@ core are in CORE_FOLDERS and CORE_TESTS below.
 
 Copies the tree, gives each such expression of the sources a switch, builds the tests once, with the
 bounds of arrays and containers checked, and runs each of their cases in a process of its own with
-one switch at a time, those that reach it, until one fails, twice in a row. Cases that are quick and
-reach few mutants are first; a mutant survives when these took --budget seconds:
+one switch at a time, those that reach it, until one fails, twice in a row, and passes without the
+switch. Cases that are quick and reach few mutants are first; a mutant survives when these took
+--budget seconds:
 
     wait          a call of a function that waits       is not made, and its result is success
     record        a call that records an event          is not made
@@ -582,13 +583,16 @@ def run_all(given, parts, files, names, numbers, results):
                 reaching.setdefault(n, []).append(case)
 
         def fails(case, number):
-            """Whether it fails twice in a row, or hangs; of the latter, the text for it."""
+            """Whether it fails twice in a row, or hangs, and passes with no switch, however busy
+            the machine is; of what hangs, the text for it."""
             limit = max(15, 20 * case.seconds)
             for _ in range(2):
                 passed, took = run(case.command, limit, GX_MUTANT=str(number))
                 if passed or took >= limit:
                     break
-            return None if passed else ", hangs" if took >= limit else ""
+            if passed or not run(case.command, limit)[0]:
+                return None
+            return ", hangs" if took >= limit else ""
 
         def know(name, verdict):
             with lock, given.results.open("a") as out:
