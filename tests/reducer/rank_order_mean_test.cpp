@@ -1,5 +1,9 @@
 #include <gx/reducer/rank_order_mean.hpp>
 
+#include <array>    // bytes of ranks
+#include <cstdint>  // int64_t
+#include <numeric>  // accumulate
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -57,6 +61,29 @@ TEST(RankOrderMean, AddsFromRankZeroUpWhateverArrivesFirst) {
                     mean.all_reduce(rank.transport(), out[std::size_t(rank.rank())]).complete());
             });
             for (const auto& row : out) ASSERT_EQ(row[0], from_zero);
+        }
+}
+
+// Every server sums its part so, and a part goes to each other rank once, and back.
+TEST(RankOrderMean, AddsEveryPartInThatOrder) {
+    const float small = 0x1p-24f;
+    const Rows rows{Rows::value_type(5, 1.0f), Rows::value_type(5, small),
+                    Rows::value_type(5, -1.0f), Rows::value_type(5, small)};
+    const Rows::value_type expected(5, ((1.0f + small) - 1.0f + small) / 4);
+    for (const int servers : {0, 1, 2, 3})
+        for (std::uint64_t seed = 0; seed < 50; ++seed) {
+            Rows out = rows;
+            std::array<std::int64_t, 4> bytes{};
+            gx::testing::OnThreads{}.reordered(seed)({1, 4}, [&](auto& rank) {
+                const auto r = std::size_t(rank.rank());
+                gx::RankOrderMean<gx::fp32> mean;
+                mean.reserve(gx::ReducePlan::whole({1, 4}, 5), servers);
+                const gx::ReduceReport done = mean.all_reduce(rank.transport(), out[r]);
+                EXPECT_TRUE(done.complete());
+                bytes[r] = done.bytes_sent;
+            });
+            for (const auto& row : out) ASSERT_EQ(row, expected);
+            ASSERT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}), 2 * 3 * 5 * 4);
         }
 }
 
