@@ -67,9 +67,8 @@ OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
 # Headers of core that have kernels or events, and tests that are quick and run them.
 CORE_FOLDERS = ["include/gx/" + f for f in ("collective", "memory", "reducer", "trainer/rank")]
 QUEUES_WORK = re.compile(r"\bEvent\b|\bStreamOrdered\b|\blaunch\(|\bqueue(_of)?\(")
-CORE_TESTS = (r"testing\.far\.|memory\.|collective\.(execute|group|all_gather_bytes)_"
-              r"|reducer\.(pipeline|bucketed|error_feedback_state|rank_order_mean)_"
-              r"|trainer\.(rank\.|survival_far_|trainer_)")
+CORE_TESTS = (r"testing\.far\.|collective\.(execute|group)_|trainer\.(rank\.|survival_far_)"
+              r"|reducer\.(pipeline|error_feedback_state|rank_order_mean)_")
 
 SWITCHES = r"""#pragma once
 #pragma GCC diagnostic ignored "-Wparentheses"
