@@ -161,6 +161,10 @@ TEST(Schedulers, TellEveryBadOptionAtOnce) {
         "Warmup: the schedule that follows begins at rate 0, so that the climb does not rise; "
         "let it begin at its peak, or leave Warmup out");
     EXPECT_EQ(of_lines({{0, 0.1f}, {5, 1}}), "");
+    EXPECT_TRUE(check_options<Warmup<PiecewiseLinear>>(
+                    {.climb_steps = 1, .next = {.points = {{0, 0}, {1, 1}}, .steps_per_epoch = 10}})
+                    .empty())
+        << "a climb of one step, as of short runs, before a line that rises";
     EXPECT_EQ(told[1], "LinearScaling: reference_batch must be above 0");
     EXPECT_EQ(told[2], "LinearScaling: global_batch must be above 0");
     EXPECT_EQ(told[3], "Poly: peak_rate must be above 0 and finite");

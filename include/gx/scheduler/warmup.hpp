@@ -57,10 +57,11 @@ public:
             .expect(o.climb_steps > 0,
                     "Warmup: climb_steps must be above 0; without a climb, use Next on its own")
             .append(check_options<Next>(o.next));
-        return found.expect(
-            !found.empty() || Next(o.next).rate(0) > 0 || Warmup(o).rate(o.climb_steps - 1) > 0,
-            "Warmup: the schedule that follows begins at rate 0, so that the climb "
-            "does not rise; let it begin at its peak, or leave Warmup out");
+        return found.expect(!found.empty() || Next(o.next).rate(0) > 0 ||
+                                Warmup(o).rate(o.climb_steps - 1) > 0 ||
+                                Warmup(o).rate(o.climb_steps) > 0,
+                            "Warmup: the schedule that follows begins at rate 0, so that the climb "
+                            "does not rise; let it begin at its peak, or leave Warmup out");
     }
 
     [[nodiscard]] constexpr float rate(Step t) const {
