@@ -385,7 +385,6 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
     PredictedPoint p{.index = target.index,
                      .gpus = static_cast<int>(n),
                      .machines = std::max(g.machines, a.machines),
-                     .fewer = std::pair(1.0 * g.machines, n) < std::pair(1.0 * a.machines, n_a),
                      .between = model.between(a.machines > g.machines ? a : g),
                      .unit = base_.unit,
                      .step_ms = s.total_ms,
@@ -394,6 +393,8 @@ PredictedPoint CaseModel::point(const Point& target, StepModel& model) {
     p.value = *from.given * value_factor(per_gpu, n / n_a, s.total_ms / known_ms);
     p.anchor_pct = 100 * efficiency_of(from);
     p.efficiency_pct = per_gpu * p.anchor_pct;
+    if (n < n_a || g.machines < a.machines)
+        p.fewer = (n <= n_a && g.machines <= a.machines) || p.efficiency_pct > p.anchor_pct;
     const double linear = known_ms * batch / batch_a;
     p.formula_pct = 100 * linear / (linear + model.wire_ms(g)) * efficiency_of(from);
     if (!(std::isfinite(p.value) && p.value > 0 && std::isfinite(p.efficiency_pct)))

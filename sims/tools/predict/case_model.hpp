@@ -18,7 +18,7 @@ namespace gx::tools::predict {
 struct PredictedPoint {
     int index = 0, gpus = 0;
     int machines = 1;    ///< of it or of the given point that it is predicted from: the more
-    bool fewer = false;  ///< it is on fewer machines than that point, or has fewer GPUs on as many
+    bool fewer = false;  ///< of fewer GPUs or machines than that point; more of one: it gains
     Between between = Between::links;  ///< GPUs of those machines
     double value = 0;
     std::string unit{};

@@ -73,8 +73,8 @@ struct IntervalRules {
     ///     [100 a / high, 100 a / low]        [low, high] around 100 a / p
     [[nodiscard]] Interval around(const PredictedPoint& p) const;
 };
-/// An efficiency of a point in the direction that rules are calibrated in: of fewer GPUs than the
-/// given point, that point's efficiency against it. It is its own inverse.
+/// An efficiency of a point in the direction that rules are calibrated in: of a `fewer` one, the
+/// given point's efficiency against it. It is its own inverse.
 [[nodiscard]] double of_more_gpus(const PredictedPoint& p, double efficiency_pct);
 
 /// Each calibrated on its own residuals; on all of them where it has fewer than `fewest_residuals`.

@@ -440,6 +440,10 @@ TEST(Predict, FewerMachinesMayExceedLinearScaling) {
     const char *const few = R"("gpus": 4, "nodes": 4)", *const many = R"("gpus": 8, "nodes": 1)";
     const double half = intervals_in_force()[Between::sockets].half;
     const PredictedPoint spread = one(many, 2400, few), joined = one(few, 1000, many);
+    // More GPUs of each machine, on fewer machines, share their NICs: it loses.
+    const PredictedPoint shared = one(few, 1000, R"("gpus": 16, "nodes": 2)");
+    ASSERT_LT(shared.efficiency_pct, 100);
+    EXPECT_NEAR(shared.low_pct, shared.efficiency_pct - half, 1e-9);
     EXPECT_NEAR(spread.low_pct, spread.efficiency_pct - half, 1e-9) << "4 GPUs over TCP";
     EXPECT_NEAR(spread.high_pct, 101, 1e-9);
     EXPECT_NEAR(joined.high_pct, 1e4 / (1e4 / joined.efficiency_pct - half), 1e-9);
