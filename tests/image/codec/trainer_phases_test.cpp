@@ -282,6 +282,36 @@ TEST(Rectangles, AreTestedInTheSizesOfTheirBatches) {
         expect_same_learning(Training(o).train(far, Sources{train, test}), r);
     }
 }
+// The oracle: the tests of runs whose recipe is the same from the first epoch on. No image changes
+// a weight that a rate of 1e-30 leaves as it was.
+TEST(Rectangles, BeginAtTheEpochOfTheirRecipe) {
+    const Folder folder;
+    const Files files(folder);
+    const auto train = train_of(files);
+    const auto losses = [&](std::vector<ByEpoch<CentreRecipe>::From> parts,
+                            std::vector<Phase> of_run) {
+        Training::Options o = options(4);
+        o.scheduler = {.peak_rate = 1e-30f};
+        o.phases = std::move(of_run);
+        const Decoded test(files.test, RecipeDecoder(ByEpoch<CentreRecipe>(std::move(parts))));
+        auto wall = threads(2);
+        std::vector<double> found;
+        for (const auto& row : Training(o).train(wall, Sources{train, test}).epochs)
+            found.push_back(row.test_loss);
+        return found;
+    };
+    const CentreRecipe::Options square{.to = {8, 8}, .shorter = 9},
+        wider{.to = {8, 8}, .shorter = 18}, rectangular{.to = {8, 8}, .rectangular = true};
+    for (const CentreRecipe::Options& later : {wider, rectangular})
+        for (const std::vector<Phase>& of_run : {std::vector<Phase>{}, {{0, 4, 8}, {3, 4, 8}}}) {
+            const auto of_square = losses({{0, square}}, of_run);
+            const auto of_later = losses({{0, later}}, of_run);
+            const std::vector<double> expected{of_square[0], of_square[1], of_later[2],
+                                               of_later[3]};
+            EXPECT_EQ(losses({{0, square}, {2, later}}, of_run), expected);
+            EXPECT_NE(of_square[2], of_later[2]);
+        }
+}
 TEST(Rectangles, HaveEachSampleOnce) {
     const Folder folder;
     const Files files(folder);

@@ -5,6 +5,7 @@
 #include <cmath>      // isnan, sqrt
 #include <exception>  // exception_ptr
 #include <ranges>     // reverse
+#include <set>        // sizes
 #include <string>     // names
 #include <utility>    // move, pair
 
@@ -114,16 +115,20 @@ GX_COLD GX_DECL std::vector<RunPhase> phases_of(const RunComposition& compositio
     return phases;
 }
 
-/// Throws unless the network takes the test images of every phase, where they vary in shape.
+/// Throws unless the network takes the test images of every epoch, where they vary in shape.
 GX_COLD GX_DECL void expect_views_fit(const Run& run) {
     Problems problems;
     for (std::size_t i = 0; i < run.phases.size(); ++i) {
         const RunPhase& p = run.phases[i];
+        const int end =
+            i + 1 < run.phases.size() ? run.phases[i + 1].first_epoch : run.options.epochs;
+        std::set<std::pair<int, int>> seen{{p.graph.input.height, p.graph.input.width}};
         try {
-            ImageShape last = p.graph.input;
-            for (const SampleView& view :
-                 run.data.test.views(p.graph.input, p.first_epoch, p.micro_batch))
-                if (view.shape != last) (void)run.graph_at(last = view.shape);
+            for (int epoch = p.first_epoch; epoch < end; ++epoch)
+                for (const SampleView& view :
+                     run.data.test.views(p.graph.input, epoch, p.micro_batch))
+                    if (seen.emplace(view.shape.height, view.shape.width).second)
+                        (void)run.graph_at(view.shape);
         } catch (const Error& e) {
             if (run.options.phases.empty()) throw;
             std::string_view sentence = e.what();

@@ -35,6 +35,7 @@ struct Evaluation {
     Rank& rank;
     const Run& run;
     const RunPhase& phase;
+    int epoch;                        ///< that ends
     ViewIn<ForwardReport, M> report;  ///< of a batch; on the host, unused
     BadLoss bad_loss;
 
@@ -87,7 +88,7 @@ struct Evaluation {
             const SourcePart part(run.data.test, view);
             InMemory<> loader(
                 part, {.batch = phase.micro_batch, .shuffle = false, .pixels = run.options.pixels});
-            loader.begin_epoch(phase.first_epoch);
+            loader.begin_epoch(epoch);
             add(other ? *other : device, loader, sums);
         }
     }

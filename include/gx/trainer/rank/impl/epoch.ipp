@@ -73,15 +73,15 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
             state().load(state().canonical(all.subspan(O::average_vector * elements_, elements_)));
         }
     const std::vector<SampleView> views =
-        run_.data.test.views(phase().graph.input, phase().first_epoch, phase().micro_batch);
+        run_.data.test.views(phase().graph.input, epoch_, phase().micro_batch);
     const auto bad_loss = [&](std::optional<std::string> layer) {
         stop_at_bad_loss(step_, std::move(layer));
     };
     ViewIn<ForwardReport, M> report;
     if constexpr (!on_host) report = slots_.report_view();
-    const Evaluation<Rank> test{rank_, run_, phase(), report, bad_loss};
+    const Evaluation<Rank> test{rank_, run_, phase(), epoch_, report, bad_loss};
     if (views.empty()) {
-        test_loader_->begin_epoch(phase().first_epoch);
+        test_loader_->begin_epoch(epoch_);
         test.add(*device_, *test_loader_, sums);
     } else {
         test.add(*device_, state().canonical(device_->parameters()), views, device_options(), sums);
