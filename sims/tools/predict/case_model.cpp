@@ -73,11 +73,15 @@ Prediction CaseModel::run() {
     for (const std::string& r : c_.remarks)
         if (r.ends_with(" assumed") || r.ends_with(" is not read") || r.starts_with("GPU '"))
             p.assumed.push_back(r);
-    if (find_mechanism(c_.framework, c_.model) == nullptr)
+    const Mechanism* const how = find_mechanism(c_.framework, c_.model, c_.collective);
+    if (how == nullptr)
         p.assumed.push_back(c_.framework.empty()
                                 ? "framework not stated: " + stack.name + " assumed"
                                 : "framework '" + c_.framework + "' not known: " + stack.name +
                                       " assumed");
+    else if (!how->timed)
+        p.assumed.push_back(
+            how->name + ": its exchange of gradients is not modelled: " + stack.name + " assumed");
     return p;
 }
 
@@ -444,13 +448,13 @@ std::string CaseModel::why(const Stack& stack, const Hardware& h, const StepMode
                         h.spec(2, 1).nic_rate().count * 1e-9);
     text += work_.graph ? "; gradients ready as the graph of " + work_.name + " has them"
                         : "; no graph: gradients ready evenly";
-    if (const Mechanism* m = find_mechanism(c_.framework, c_.model); m != nullptr)
-        text += "; " + m->text();
-    else
+    const Mechanism* const m = find_mechanism(c_.framework, c_.model, c_.collective);
+    if (m != nullptr) text += "; " + m->text();
+    if (!stack.known)
         text += fmt::format(
-            "; how '{}' exchanges gradients is not known: taken for {}, and the interval reaches "
+            "; how '{}' exchanges gradients is not {}: taken for {}, and the interval reaches "
             "over buckets and fusion under backward and one reduction after it",
-            c_.framework, stack.name);
+            c_.framework, m != nullptr ? "modelled" : "known", stack.name);
     for (const std::string& r : c_.remarks) text += "; " + r;
     return text;
 }

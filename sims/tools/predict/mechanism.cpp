@@ -1,6 +1,6 @@
 #include <tools/predict/mechanism.hpp>
 
-#include <algorithm>  // find_if
+#include <algorithm>  // any_of, find_if
 #include <cstdio>     // sscanf
 #include <utility>    // pair
 
@@ -17,6 +17,7 @@ namespace {
 /// When a row holds.
 struct Condition {
     std::vector<std::string> words{};
+    std::vector<std::string> how{};  ///< one of them: in the framework's name or in `collective`
     std::string with{}, model{};
     std::pair<int, int> from{-1, 0};               ///< a version: major, minor
     std::pair<int, int> before{1'000'000'000, 0};  ///< another
@@ -52,9 +53,11 @@ const Rows& rows() {
             m.cycle_ms = row.value("cycle_ms", 0.0);
             m.traffic = row.value("traffic", 1.0);
             m.modules = row.value("modules", 0.0);
+            m.timed = row.value("timed", true);
             for (const Json& s : row.at("sources")) m.sources.push_back(source_of(s));
             Condition& c = r.holds.emplace_back();
             c.words = row.at("words").get<std::vector<std::string>>();
+            c.how = row.value("how", std::vector<std::string>());
             c.with = row.value("with", "");
             c.model = row.value("model", "");
             if (row.contains("from"))
@@ -91,7 +94,8 @@ std::string Mechanism::text() const {
 
 const std::vector<Mechanism>& mechanisms() { return rows().all; }
 
-const Mechanism* find_mechanism(std::string_view framework, std::string_view model) {
+const Mechanism* find_mechanism(std::string_view framework, std::string_view model,
+                                std::string_view collective) {
     const Rows& r = rows();
     for (std::size_t i = 0; i < r.all.size(); ++i) {
         const Condition& c = r.holds[i];
@@ -99,6 +103,10 @@ const Mechanism* find_mechanism(std::string_view framework, std::string_view mod
             return states(framework, w, how_of(w));
         });
         if (word == c.words.end() || !states(framework, c.with) || !has(model, c.model)) continue;
+        const auto said = [&](const std::string& w) {
+            return states(framework, w) || states(collective, w);
+        };
+        if (!c.how.empty() && !std::ranges::any_of(c.how, said)) continue;
         const auto version = version_behind(framework, *word);
         if (version >= c.from && version < c.before) return &r.all[i];
     }

@@ -164,14 +164,18 @@ Stack fitted_stack(const Conditions& c, const Calibration& k) {
 }  // namespace
 
 Stack find_stack(const Conditions& c, const Calibration& k) {
-    const Mechanism* m = find_mechanism(c.framework, c.model);
+    const Mechanism* m = find_mechanism(c.framework, c.model, c.collective);
     if (m == nullptr) {
         Stack s = fitted_stack(c, k);
         s.known = false;
         return s;
     }
-    Stack s = m->scheme.empty() ? fitted_stack(c, k)
-                                : variant(k.pytorch, m->name, scheme_named(m->scheme));
+    Stack s = fitted_stack(c, k);
+    if (!m->scheme.empty()) {
+        const Scheme scheme = scheme_named(m->scheme);
+        s = variant(scheme == Scheme::servers ? k.servers : k.pytorch, m->name, scheme);
+    }
+    s.known = m->timed;
     s.traffic = m->traffic;
     s.modules = m->modules;
     if (m->bucket_mb > 0) s.bucket_mb = m->bucket_mb;

@@ -43,7 +43,7 @@ struct Stack {
     double cycle_ms = 5;       ///< of Horovod
     double traffic = 1;        ///< bytes on the wire, of those of an all-reduce
     double modules = 0;        ///< buckets at most, where each module is one
-    bool known = true;         ///< false: no source says how this framework exchanges gradients
+    bool known = true;         ///< false: how gradients are exchanged is not known, or not timed
 };
 
 /// All constants of the model: those with a prior, which a fit on published results may move, and
@@ -83,7 +83,7 @@ struct Knob {
 
 /// The stack that conditions name. Frameworks whose mechanism is known and whose costs are not
 /// (Megatron-LM, DeepSpeed, FSDP, ...) pay PyTorch's; one that is not known is taken for PyTorch
-/// and is not `known`.
+/// and is not `known`. Nor is one whose row is not `timed`.
 [[nodiscard]] Stack find_stack(const Conditions& c, const Calibration& k);
 
 /// Stacks in force whose gradients go by rings or trees and that have costs, as

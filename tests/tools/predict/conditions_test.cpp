@@ -544,8 +544,9 @@ RC_GTEST_PROP(Conditions, MoreBandwidthNeverHurts, ()) {
 
 // ---- Mechanisms ---------------------------------------------------------------------
 TEST(Mechanism, EveryRowIsCitedByCommitAndPlace) {
-    EXPECT_GE(mechanisms().size(), 15u);
+    EXPECT_GE(mechanisms().size(), 32u);
     for (const Mechanism& m : mechanisms()) {
+        EXPECT_TRUE(m.timed || m.scheme.empty()) << m.name;
         ASSERT_FALSE(m.sources.empty()) << m.name;
         for (const std::string& s : m.sources) {
             const auto at = s.find('@');
@@ -557,8 +558,9 @@ TEST(Mechanism, EveryRowIsCitedByCommitAndPlace) {
     }
 }
 TEST(Mechanism, IsFoundByNameAndVersion) {
-    const auto name = [](const char* framework, const char* model = "resnet-50") {
-        const Mechanism* m = find_mechanism(framework, model);
+    const auto name = [](const char* framework, const char* model = "resnet-50",
+                         const char* collective = "") {
+        const Mechanism* m = find_mechanism(framework, model, collective);
         return m != nullptr ? m->name : "unknown";
     };
     EXPECT_EQ(name("tensorflow 1.9 + horovod 0.13 (openmpi 3.1.1)"), "Horovod before 0.21");
@@ -576,8 +578,49 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("tf 1.4"), "TensorFlow's benchmarks, 2017");
     EXPECT_EQ(name("tensorflow (may 2017)"), "TensorFlow's benchmarks, 2017");
     EXPECT_EQ(name("tf 2.3"), "unknown");
-    EXPECT_EQ(name("caffe2"), "unknown");
+    EXPECT_EQ(name("caffe2 + gloo"), "Caffe2, data_parallel_model");
+    EXPECT_EQ(name("pytorch + byteps (2021)"), "BytePS");
+    EXPECT_EQ(name("byteps, not horovod"), "BytePS");
+    EXPECT_EQ(name("nemo framework 22.11"), "NeMo 1.x, BERT and GPT");
+    EXPECT_EQ(name("nemo framework 25.09"), "unknown");
+    EXPECT_EQ(name("cntk"), "unknown");
     EXPECT_EQ(name(""), "unknown");
+}
+/// What a program of TensorFlow reduces gradients by is named beside it or in 'collective'.
+TEST(Mechanism, OfTensorFlowIsTheStrategys) {
+    const auto name = [](const char* framework, const char* collective = "") {
+        const Mechanism* m = find_mechanism(framework, "resnet-50", collective);
+        return m != nullptr ? m->name : "unknown";
+    };
+    const std::string multi = "TensorFlow 2.3 and newer, MultiWorkerMirroredStrategy";
+    EXPECT_EQ(name("tensorflow 2.4", "multiworkermirroredstrategy (nccl)"), multi);
+    EXPECT_EQ(name("tf 2.11, multi_worker_mirrored"), multi);
+    const std::string older = "TensorFlow before 2.3, CollectiveAllReduceStrategy";
+    EXPECT_EQ(name("tensorflow 2.2, multiworkermirroredstrategy"), older);
+    EXPECT_EQ(name("tensorflow 1.12", "contrib.distribute.collectiveallreducestrategy"), older);
+    EXPECT_EQ(name("tf.distribute", "mirroredstrategy"), "TensorFlow, MirroredStrategy");
+    EXPECT_EQ(name("tensorflow 2.4", "parameterserverstrategy"),
+              "TensorFlow, ParameterServerStrategy");
+    EXPECT_EQ(name("tensorflow 2.4", "nccl, no mirroredstrategy"), "unknown");
+    EXPECT_EQ(name("tensorflow 20.06 container"), "NVIDIA's containers for TensorFlow");
+    EXPECT_EQ(name("tensorflow + horovod (tensorpack)"), "Horovod before 0.21");
+    EXPECT_EQ(name("tensorflow 1.6.0, tensorpack 0.8.3", "nccl (replicated)"), "tensorpack");
+}
+/// Their --variable_update decides; one that is not stated may be any.
+TEST(Mechanism, OfTensorFlowsBenchmarksIsTheirMode) {
+    const auto found = [](const char* framework, const char* collective = "") {
+        return find_mechanism(framework, "resnet-50", collective);
+    };
+    const char* const year = "TensorFlow's benchmarks, 2018 and newer";
+    EXPECT_EQ(found("tensorflow 1.10 (tf_cnn_benchmarks)", "parameter server on cpu")->name, year);
+    EXPECT_EQ(found("tensorflow 1.12 (tf_cnn_benchmarks)", "replicated, nccl")->name, year);
+    EXPECT_EQ(found("tensorflow 1.3 (tf_cnn_benchmarks)", "replicated")->name,
+              "TensorFlow's benchmarks, 2017");
+    EXPECT_EQ(found("tensorflow 1.12 (tf_cnn_benchmarks)", "collective_all_reduce")->scheme,
+              "buckets");
+    EXPECT_EQ(found("tensorflow 1.12 (tf_cnn_benchmarks)", "variable_update=horovod")->name,
+              "TensorFlow's benchmarks on Horovod");
+    EXPECT_FALSE(found("tensorflow 1.15 (20.12 container), tf_cnn_benchmarks")->timed);
 }
 TEST(Mechanism, SetsWhatTheStackDoes) {
     const auto stack = [](const char* framework) {
@@ -592,8 +635,15 @@ TEST(Mechanism, SetsWhatTheStackDoes) {
     EXPECT_EQ(stack("TensorFlow + Horovod 0.28").fusion_mb, 134.2);
     EXPECT_EQ(stack("TensorFlow + Horovod 0.28").cycle_ms, 1);
     EXPECT_TRUE(stack("PyTorch 1.4").known);
-    EXPECT_FALSE(stack("Caffe2").known);
-    EXPECT_EQ(stack("Caffe2").name, calibrated().pytorch.name);
+    EXPECT_EQ(stack("Theano-MPI (BSP)").scheme, Scheme::after_backward);
+    EXPECT_EQ(stack("TensorFlow 2.4, MirroredStrategy").scheme, Scheme::after_backward);
+    const Stack servers = stack("TensorFlow 2.4, ParameterServerStrategy");
+    EXPECT_EQ(servers.scheme, Scheme::servers);
+    EXPECT_EQ(servers.machines_ms, calibrated().servers.machines_ms) << "nobody waits";
+    EXPECT_FALSE(stack("CNTK").known);
+    EXPECT_EQ(stack("CNTK").name, calibrated().pytorch.name);
+    EXPECT_FALSE(stack("PyTorch + BytePS").known) << "stated, and not timed";
+    EXPECT_EQ(stack("PyTorch + BytePS").name, calibrated().pytorch.name);
 }
 /// VGG-16 has half a gigabyte of gradient, so whether it overlaps with backward makes a difference.
 TEST(Mechanism, OneThatIsNotKnownWidensTheInterval) {
@@ -607,16 +657,26 @@ TEST(Mechanism, OneThatIsNotKnownWidensTheInterval) {
                 {"gpus": 64, "role": "target", "unit": "img/s"}]}])";
         return Predictor()(read_cases(text, "a.json").at(0));
     };
-    const Prediction known = predicted("PyTorch DDP"), unknown = predicted("Caffe2");
+    const Prediction known = predicted("PyTorch DDP"), unknown = predicted("CNTK");
     ASSERT_EQ(known.error, "");
     ASSERT_EQ(unknown.error, "");
     EXPECT_NE(known.why.find("reducer.hpp:31"), std::string::npos) << known.why;
-    EXPECT_NE(unknown.why.find("how 'caffe2' exchanges gradients is not known"), std::string::npos)
+    EXPECT_NE(unknown.why.find("how 'cntk' exchanges gradients is not known"), std::string::npos)
         << unknown.why;
     const PredictedPoint &a = known.points.at(0), &b = unknown.points.at(0);
     EXPECT_EQ(a.efficiency_pct, b.efficiency_pct);
     EXPECT_LE(b.low_pct, a.low_pct);
     EXPECT_GT(b.high_pct, a.high_pct + 1);
+
+    const Prediction stated = predicted("PyTorch + BytePS");
+    EXPECT_EQ(stated.points.at(0).high_pct, b.high_pct);
+    EXPECT_THAT(stated.assumed,
+                ::testing::Contains(
+                    "BytePS: its exchange of gradients is not modelled: pytorch-ddp assumed"));
+    EXPECT_THAT(stated.why, ::testing::HasSubstr("global.cc:42"));
+    EXPECT_THAT(stated.why,
+                ::testing::HasSubstr("how 'pytorch + byteps' exchanges gradients is not modelled"));
+    EXPECT_EQ(known.assumed.size() + 1, stated.assumed.size());
 }
 
 }  // namespace
