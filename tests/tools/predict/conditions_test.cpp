@@ -544,7 +544,7 @@ RC_GTEST_PROP(Conditions, MoreBandwidthNeverHurts, ()) {
 
 // ---- Mechanisms ---------------------------------------------------------------------
 TEST(Mechanism, EveryRowIsCitedByCommitAndPlace) {
-    EXPECT_GE(mechanisms().size(), 32u);
+    EXPECT_GE(mechanisms().size(), 35u);
     for (const Mechanism& m : mechanisms()) {
         EXPECT_TRUE(m.timed || m.scheme.empty()) << m.name;
         ASSERT_FALSE(m.sources.empty()) << m.name;
@@ -582,7 +582,9 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("pytorch + byteps (2021)"), "BytePS");
     EXPECT_EQ(name("byteps, not horovod"), "BytePS");
     EXPECT_EQ(name("nemo framework 22.11"), "NeMo 1.x, BERT and GPT");
-    EXPECT_EQ(name("nemo framework 25.09"), "unknown");
+    EXPECT_EQ(name("nemo framework 25.09", "llama 3"), "NeMo 2, recipes of language models");
+    EXPECT_EQ(name("nemo 25.09 container", "flux.1"), "NeMo 2, recipe of FLUX");
+    EXPECT_EQ(name("nemo 24.07", "bert-large"), "NeMo 2, recipe of BERT");
     EXPECT_EQ(name("cntk"), "unknown");
     EXPECT_EQ(name(""), "unknown");
 }
