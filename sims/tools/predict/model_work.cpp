@@ -7,7 +7,7 @@
 #include <gx/sim/catalog/find_model.hpp>        // models, plain
 #include <gx/sim/timing/step_time.hpp>          // step_work
 #include <tools/common/text.hpp>                // has, Word
-#include <tools/predict/parameter_profile.hpp>  // profile_of, millions_in
+#include <tools/predict/parameter_profile.hpp>  // profile_of, millions_in, states_width
 
 namespace gx::tools::predict {
 
@@ -59,15 +59,17 @@ bool is_family(const std::string& profile, const std::string& model) {
     });
 }
 /// Whether the size of `model` may be another than that of the known name in it, which is a part of
-/// a word ("mnasnet"), or has a size beside it ("GPT-3 small"), or another network. Other words are
-/// versions, data sets, tokenisers and the like.
+/// a word ("mnasnet"), or has a size beside it ("GPT-3 small"), or another network, or, of a
+/// ResNet, a width. Other words are versions, data sets, tokenisers and the like.
 bool may_differ(const std::string& model, const std::string& name) {
     if (!holds(model, name, Word::apart)) return true;
-    for (const std::string size :
-         {"tiny", "mini", "small", "medium", "large", "big", "huge", "giant", "xl", "xx"})
+    if (name.starts_with("resnet") && states_width(model)) return true;
+    for (const std::string size : {"tiny", "mini", "mobile", "distil", "small", "medium", "large",
+                                   "big", "huge", "giant", "xl", "xx"})
         if (holds(model, name + size) || holds(model, size + name)) return true;
     return std::ranges::any_of(known_names(), [&](const std::string& known) {
-        return known.size() > 3 && !has(known, name) && !has(name, known) && holds(model, known);
+        if (known.size() < 3 || has(known, name) || has(name, known)) return false;
+        return holds(model, known, known.size() == 3 ? Word::apart : Word::inside);
     });
 }
 }  // namespace

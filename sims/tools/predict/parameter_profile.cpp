@@ -1,6 +1,6 @@
 #include <tools/predict/parameter_profile.hpp>
 
-#include <algorithm>  // count, min
+#include <algorithm>  // count, find, min
 #include <cctype>     // isalnum
 
 #include <tools/common/json.hpp>  // parse_json
@@ -57,10 +57,20 @@ Plain plain_of(std::string_view written) {
     p.apart.push_back(true);
     return p;
 }
+/// Whether a name that ends at `end` in a letter for a size cuts a word that begins with it: "vitb"
+/// of "ViT-bigG" does. "ViT-Base" and "ViT-B16" are ViT-B.
+bool cuts_word(const Plain& said, std::size_t end) {
+    if (end < 2 || !said.apart[end - 1]) return false;
+    std::size_t last = end;
+    while (!said.apart[last] && !is_digit(said.text[last])) ++last;
+    const std::string_view word = std::string_view(said.text).substr(end - 1, last - end + 1);
+    const auto sizes = {"tiny", "small", "base", "medium", "large", "huge"};
+    return word.size() > 1 && std::ranges::find(sizes, word) == sizes.end();
+}
 /// Whether a name that ends at `end` cuts no number: "gpt3" of "gpt 32 layers" and "resnet50v1" of
-/// "resnet-50 v1.5" do. "GPT (3 layers)" is no GPT-3.
+/// "resnet-50 v1.5" do. "GPT (3 layers)" is no GPT-3. Nor a word.
 bool ends_whole(const Plain& said, std::string_view name, std::size_t end) {
-    if (!is_digit(name.back())) return true;
+    if (!is_digit(name.back())) return !cuts_word(said, end);
     const std::string_view rest = std::string_view(said.text).substr(end);
     if (!rest.empty() && is_digit(rest[0]) && !said.apart[end]) return false;
     return !(name.starts_with("gpt") && rest.starts_with("layer"));
@@ -163,6 +173,23 @@ std::string unread_size(std::string_view name) {
         i = end - 1;
     }
     return "";
+}
+
+bool states_width(std::string_view name) {
+    const std::string text = lower(name);
+    const auto part_of_word = [&](std::size_t i) {
+        return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+    };
+    for (std::size_t x = 1; x < text.size(); ++x) {
+        if (text[x] != 'x' || !is_digit(text[x - 1]) || part_of_word(x + 1)) continue;
+        std::size_t begin = x;
+        while (begin > 0 && is_digit(text[begin - 1])) --begin;
+        const bool counts = x + 2 < text.size() && text[x + 1] == ' ' && !is_digit(text[x + 2]) &&
+                            part_of_word(x + 2);
+        if (!part_of_word(begin - 1) && !counts && text.substr(begin, x - begin) != "1")
+            return true;
+    }
+    return false;
 }
 
 const ParameterProfile* profile_opening(std::string_view model) {

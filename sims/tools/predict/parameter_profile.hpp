@@ -20,8 +20,9 @@ struct ParameterProfile {
 [[nodiscard]] const std::vector<ParameterProfile>& parameter_profiles();
 
 /// Whether a model's name begins with one in plain lower-case letters and digits, or has it inside,
-/// and no number is cut: "ResNet-500" is not "resnet50". "DeBERTa" has no "bert" inside. Apart is a
-/// name that no letter or digit stands before.
+/// and no number is cut, nor a word that begins with a size: "ResNet-500" is not "resnet50", nor is
+/// "ViT-bigG" "vitb". "DeBERTa" has no "bert" inside. Apart is a name that no letter or digit
+/// stands before.
 [[nodiscard]] bool opens_with(std::string_view model, std::string_view name);
 [[nodiscard]] bool holds(std::string_view model, std::string_view name, Word how = Word::inside);
 
@@ -31,6 +32,9 @@ struct ParameterProfile {
 
 /// A part of a name that looks like such a number and is not read as one: "8x7B", "1,3B", "0B".
 [[nodiscard]] std::string unread_size(std::string_view name);
+
+/// Whether a name states a factor of width: "ResNet-50 (4x)", not "1x" nor "4x V100".
+[[nodiscard]] bool states_width(std::string_view name);
 
 /// The profile with the longest name that opens `model`; null: none.
 [[nodiscard]] const ParameterProfile* profile_opening(std::string_view model);

@@ -287,7 +287,19 @@ TEST(Conditions, AModelWhoseSizeIsGuessedIsNamed) {
     taken("SSD-ResNet34", "taken for 'ssd': 26.3 million parameters");  // two networks
     taken("HRNet-W18", "taken for 'hrnet': 65.9 million parameters");
     taken("mnasnet1_0", "taken for 'nasnet': 88.75 million parameters");  // inside another word
-    taken("distilroberta-base", "taken for 'robertabase': 125 million parameters");
+    taken("xdistilbert-l12", "taken for 'distilbert': 66 million parameters");
+    taken("Distil-RoBERTa", "taken for 'roberta': 125 million parameters");
+    taken("wav2vec2-large", "taken for 'wav2vec2': 95 million parameters");
+    taken("wav2vec 2.0 large", "taken for 'wav2vec20': 95 million parameters");
+    taken("ViT-bigG/14", "taken for 'vit': 86.57 million parameters");  // no ViT-B
+    taken("Swin Transformer", "taken for 'swin': 28.29 million parameters");
+    taken("NASNet-Mobile", "taken for 'nasnet': 88.75 million parameters");
+    taken("Conformer, streaming", "taken for 'conformer': 118.8 million parameters");
+    taken("YOLOX", "taken for 'yolo': 61.9 million parameters");
+    taken("ResNet-50 (4x)", "taken for 'ResNet-50': 25.56 million parameters");  // as wide
+    taken("SimCLR ResNet-152 2x", "taken for 'ResNet-152': 60.19 million parameters");
+    taken("VGG16-SSD", "taken for 'VGG-16': 138.4 million parameters");
+    taken("ResNet-34 SSD", "taken for 'ResNet-34': 21.8 million parameters");
     taken("AlexNet-Transformer", "taken for 'AlexNet': 61.1 million parameters");
     taken("mean of ResNet-50 and VGG-16", "taken for 'ResNet-50': 25.56 million parameters");
     taken("resnet", "states no size: 25.56 million parameters");
@@ -324,6 +336,11 @@ TEST(Conditions, APublishedSpellingIsNotNamed) {
                               "ResNeXt-50 32x4d",
                               "resnext50_32x4d",
                               "resnext101_32x8d",
+                              "ResNeXt-101 32x4d",
+                              "ResNeXt-101 (64x4d)",
+                              "ResNeXt-101 32x16d",
+                              "ResNet-50 1x",
+                              "ResNet-50, 4x V100",
                               "SE-ResNet-50",
                               "inception_v3",
                               "Inception v4",
@@ -342,6 +359,9 @@ TEST(Conditions, APublishedSpellingIsNotNamed) {
                               "ViT-B/16",
                               "vit_b_16",
                               "ViT-Large",
+                              "ViT-B16",
+                              "ViT-Base",
+                              "swin_base_patch4",
                               "CLIP ViT-L/14",
                               "DeiT-B",
                               "swin_t",
@@ -353,6 +373,8 @@ TEST(Conditions, APublishedSpellingIsNotNamed) {
                               "bert-base-uncased",
                               "RoBERTa-base",
                               "roberta-large",
+                              "distilroberta-base",
+                              "Distil-RoBERTa-base",
                               "xlm-roberta-base",
                               "albert-base-v2",
                               "ALBERT-xlarge",
@@ -372,6 +394,12 @@ TEST(Conditions, APublishedSpellingIsNotNamed) {
                               "SSD300",
                               "YOLOv3",
                               "YOLOv5s",
+                              "YOLOX-S",
+                              "yolox_tiny",
+                              "Conformer-S",
+                              "Conformer (L)",
+                              "DLRM",
+                              "DLRM-DCNv2",
                               "DeepLabV3",
                               "LeNet-5",
                               "NASNet-A",
@@ -389,6 +417,12 @@ TEST(Conditions, APublishedSpellingIsNotNamed) {
     EXPECT_THAT(why("resnet_v1_101"), ::testing::HasSubstr("178.2 MB"));
     EXPECT_THAT(why("MobileNetV3-Small"), ::testing::HasSubstr("10.2 MB"));
     EXPECT_THAT(why("Whisper-large"), ::testing::HasSubstr("6200.0 MB"));
+    EXPECT_THAT(why("ResNeXt-101 32x16d"), ::testing::HasSubstr("776.1 MB"));
+    EXPECT_THAT(why("ResNeXt-101 32x8d"), ::testing::HasSubstr("355.2 MB"));
+    EXPECT_THAT(why("YOLOX-S"), ::testing::HasSubstr("36.0 MB"));
+    EXPECT_THAT(why("Conformer-S"), ::testing::HasSubstr("41.2 MB"));
+    EXPECT_THAT(why("Distil-RoBERTa-base"), ::testing::HasSubstr("328.4 MB"));
+    EXPECT_THAT(why("DLRM-DCNv2"), ::testing::HasSubstr("64.2 MB"));
 }
 // ---- What is denied -------------------------------------------------------------------
 /// One GPU to 16 on two machines, so that all that is read makes a difference.

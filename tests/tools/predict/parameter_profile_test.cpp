@@ -40,6 +40,22 @@ TEST(ParameterProfiles, AWidthBeforeASpaceIsNoFactor) {
     EXPECT_EQ(millions_in("net 8 x7B"), 0) << "of that number, not of the one before";
 }
 
+TEST(ParameterProfiles, AWidthIsAFactorOfNothingElse) {
+    for (const char* wide : {"ResNet-50 (4x)", "resnet-50 2x", "4x ResNet-50 2x", "2x, ResNet"})
+        EXPECT_TRUE(states_width(wide)) << wide;
+    for (const char* other :
+         {"", "x", "ResNet-50", "ResNet-50 1x", "4x V100", "32x4d", "r50x3", "224x224", "a4x"})
+        EXPECT_FALSE(states_width(other)) << other;
+}
+TEST(ParameterProfiles, AWordIsNotCutByASize) {
+    for (const char* base : {"ViT-B/16", "vit_b_16", "ViT-B16", "ViT-Base", "ViTB"})
+        EXPECT_EQ(profile_of(base)->name, "vitb") << base;
+    EXPECT_EQ(profile_of("ViT-bigG/14")->name, "vit");
+    EXPECT_EQ(profile_of("Swin Transformer")->name, "swin");
+    EXPECT_EQ(profile_of("Conformer LibriSpeech")->name, "conformer");
+    EXPECT_EQ(profile_of("GPT-J 6B")->name, "gptj");
+}
+
 TEST(ParameterProfiles, ANumberIsNotCut) {
     for (const char* gpt : {"GPT 32 layers", "GPT, 36 layers", "GPT (3 layers)", "GPT 345"})
         EXPECT_EQ(profile_of(gpt)->name, "gpt") << gpt;
