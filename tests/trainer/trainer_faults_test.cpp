@@ -4,6 +4,7 @@
 #include <sys/resource.h>  // RLIMIT_FSIZE
 
 #include <algorithm>  // fill
+#include <atomic>     // tests
 #include <cmath>      // isfinite
 #include <csignal>    // SIGXFSZ
 #include <limits>     // NaN
@@ -324,7 +325,39 @@ TEST(BadLoss, IsFoundInTheTestSetToo) {
     const Steep trainer(
         {.batch = 40, .scheduler = {.peak_rate = 3e38f}, .optimizer = {.weight_decay = 0.9f}});
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
-                      "rank 0, step 1: the loss is not finite"));
+                      "rank 0, the test behind epoch 1: the loss is not finite", "outputs of ",
+                      "Look at the test images."));
+}
+/// The first test image that any rank sees is NaN.
+struct SpoiltTest : gx::reference::Device {
+    using Device::Device;
+    static inline std::atomic<int> tests = 0;
+    gx::ForwardReport forward(const gx::Batch& batch, gx::Mode mode) {
+        if (mode != gx::Mode::evaluate || tests++ > 0) return Device::forward(batch, mode);
+        std::vector<float> images(batch.images.begin(), batch.images.end());
+        images[0] = std::numeric_limits<float>::quiet_NaN();
+        return Device::forward({images, batch.labels, batch.count, batch.draw}, mode);
+    }
+};
+TEST(BadLoss, OfATestImageLosesNoEpoch) {
+    using T = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    for (const int ranks : {1, 3}) {
+        const Folder folder;
+        T::Options o{.batch = 4, .epochs = 3, .output = folder.path};
+        auto world = threads<SpoiltTest>(ranks);
+        SpoiltTest::tests = 0;
+        EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }), "rank ",
+                          ", the test behind epoch 1: the loss is not finite; the first such "
+                          "values are outputs of input 'input'. Look at the test images, or go on "
+                          "from epoch-0001.safetensors with 'evaluate = false'."));
+        o.resume = "latest";
+        o.evaluate = false;
+        const gx::RunRecord r = T(o).train(world, images());
+        EXPECT_EQ(r.epochs.size(), 3u);
+        o.resume = "";
+        o.output.clear();
+        EXPECT_EQ(r.weights_hash, T(o).train(world, images()).weights_hash);
+    }
 }
 
 // ---- Ranks that throw ---------------------------------------------------------------

@@ -434,6 +434,15 @@ GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& laye
                     "warmup, or look at this step's images.",
                     rank, step, layer, rate));
 }
+GX_DECL void throw_bad_test(int rank, int epoch, const std::string& layer, bool saved) {
+    throw Error(fmt::format(
+        "rank {}, the test behind epoch {}: the loss is not finite; the first such "
+        "values are outputs of {}. Look at the test images{}.",
+        rank, epoch + 1, layer,
+        saved
+            ? fmt::format(", or go on from {} with 'evaluate = false'", checkpoint_name(epoch + 1))
+            : ""));
+}
 GX_DECL void throw_not_repeated(int rank, std::int64_t step, const std::string& reducer,
                                 const char* difference) {
     throw Error(

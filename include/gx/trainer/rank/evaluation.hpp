@@ -3,6 +3,7 @@
 
 #include <concepts>  // same_as
 #include <cstdint>   // int64_t
+#include <limits>    // NaN
 #include <memory>    // unique_ptr
 #include <optional>  // layers
 #include <span>      // sums
@@ -29,7 +30,7 @@ struct Evaluation {
     using Device = typename Rank::Device;
     using M = memory_of<Device>;
     static constexpr bool on_host = std::same_as<M, HostMemory>;
-    /// Ends the run: the loss is not finite, since the operation that is named, if any is.
+    /// Is told of each batch whose loss is not finite, since the operation that is named, if any.
     using BadLoss = FunctionRef<void(std::optional<std::string>)>;
 
     Rank& rank;
@@ -52,7 +53,7 @@ struct Evaluation {
                 done = get<ForwardReport>(device.queue(), report)[0];
             }
             if (!done.finite) bad_loss(device.first_non_finite());
-            sums[0] += done.loss_sum;
+            sums[0] += done.finite ? done.loss_sum : std::numeric_limits<double>::quiet_NaN();
             sums[1] += double(done.correct);
             sums[2] += double(done.top5);
             sums[3] += next.batch.count;

@@ -137,6 +137,8 @@ protected:
     [[noreturn]] GX_COLD GX_DECL void stop_at_lost_rank(LostRank::Where where, Delivery d) const;
     [[noreturn]] GX_COLD GX_DECL void stop_at_bad_loss(std::int64_t step,
                                                        std::optional<std::string> layer) const;
+    /// On all ranks: the loss of test images is not finite. `layer`: of this rank's, if it has any.
+    GX_COLD GX_DECL void stop_at_bad_test(int epoch, const std::optional<std::string>& layer);
 
     const Run& run_;
     const RunOptions& o_;

@@ -632,7 +632,8 @@ private:
     void average_statistics();
     [[nodiscard]] std::vector<StateShape> state_shapes();
     void gather_reducer_state();
-    void evaluate(EpochRow& row);
+    /// Returns what had the first values that are not finite, if a test image of this rank had any.
+    [[nodiscard]] std::optional<std::string> evaluate(EpochRow& row);
     void save(int epochs_done);
 
     // ---- Checkpoints within an epoch: impl/within.ipp ------------------

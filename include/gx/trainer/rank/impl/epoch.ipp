@@ -1,6 +1,7 @@
 // RankTraining: the end of an epoch: metrics, statistics, test, checkpoint.
 #pragma once
 
+#include <cmath>     // isnan
 #include <optional>  // layers
 #include <string>    // names
 #include <utility>   // move
@@ -24,7 +25,8 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
     // With survivors, of lost ranks too.
     EpochRow row =
         row_of(epoch, survives ? double(loader_->images_per_epoch()) : -1, timed_images());
-    if (o_.evaluate) evaluate(row);
+    std::optional<std::string> bad_test;
+    if (o_.evaluate) bad_test = evaluate(row);
     if (!o_.output.empty()) {
         gather_reducer_state();
         gather_optimizer_state();
@@ -33,6 +35,7 @@ GX_COLD void GX_OF_RANK_TRAINING::finish_epoch(int epoch) {
         record_epoch(row);
         if (!o_.output.empty() && rank() == 0) save(epoch + 1);
     }
+    if (o_.evaluate && std::isnan(row.test_loss)) stop_at_bad_test(epoch, bad_test);
     share_.release();
     if constexpr (!on_host)
         if (epoch + 1 < o_.epochs) wait_until_saved();
@@ -62,7 +65,7 @@ GX_COLD void GX_OF_RANK_TRAINING::gather_reducer_state() {
 }
 
 GX_RANK_TRAINING
-void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
+std::optional<std::string> GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     working_on("evaluating");
     std::vector<double> sums(4, 0.0);
     std::vector<float> weights;
@@ -74,8 +77,9 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
         }
     const std::vector<SampleView> views =
         run_.data.test.views(phase().graph.input, epoch_, phase().micro_batch);
+    std::optional<std::string> bad;
     const auto bad_loss = [&](std::optional<std::string> layer) {
-        stop_at_bad_loss(step_, std::move(layer));
+        if (!bad) bad = std::move(layer).value_or("the loss");
     };
     ViewIn<ForwardReport, M> report;
     if constexpr (!on_host) report = slots_.report_view();
@@ -88,6 +92,7 @@ void GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     }
     if (!weights.empty()) state().load(weights);
     add_test(row, std::move(sums));
+    return bad;
 }
 
 GX_RANK_TRAINING

@@ -296,6 +296,7 @@ GX_DECL void RankRun::compare_replicas(std::uint64_t weights_hash) {
 GX_DECL void RankRun::add_test(EpochRow& row, std::vector<double> sums) {
     working_on("summing the test results");
     expect(sum_over_ranks(control_, sums));
+    if (!std::isfinite(sums[0])) return;  // untested
     row.test_loss = sums[0] / sums[3];
     row.test_accuracy_pct = 100 * sums[1] / sums[3];
     row.test_top5_accuracy_pct = 100 * sums[2] / sums[3];
@@ -499,6 +500,16 @@ GX_DECL void RankRun::stop_at_lost_rank(LostRank::Where where, Delivery d) const
 
 GX_DECL void RankRun::stop_at_bad_loss(std::int64_t step, std::optional<std::string> layer) const {
     throw_bad_loss(rank(), step, layer.value_or("the loss"), rate(step));
+}
+
+GX_DECL void RankRun::stop_at_bad_test(int epoch, const std::optional<std::string>& layer) {
+    const auto meet = [this](const char* operation) {
+        expect(agree(control_, 0).delivery, step_, operation);
+    };
+    finish_writing();
+    meet("waiting for the last checkpoint");
+    if (layer) throw_bad_test(rank(), epoch, *layer, !o_.output.empty());
+    meet("ending the run");  // by the error of a rank that has such an image
 }
 
 GX_DECL void RankRun::expect(Delivery d, std::int64_t step, const char* operation) const {
