@@ -20,6 +20,7 @@ struct Arguments {
     std::int64_t examples = 0, parameters = 0;
     int sequence_length = 0, epochs = 90, global_batch = 0, batch_per_gpu = 0, most_gpus = 64,
         lines = 12;
+    std::vector<int> counts{};  ///< of machines; none: by most_gpus
     std::vector<std::string> phases{}, nccl_tests{};
     StepInput step{};
     std::optional<int> micro_batches{};

@@ -98,9 +98,15 @@ void read_options(CLI::App& app, Arguments& o) {
     app.add_option("--print-machine", o.print_machine,
                    "print the file of a known machine, as p3.16xlarge, to change and to give to "
                    "--machine; plans nothing");
-    app.add_option("--most-gpus", o.most_gpus, "the largest cluster to consider")
+    CLI::Option* const most =
+        app.add_option("--most-gpus", o.most_gpus,
+                       "of a cluster to consider: counts of machines are powers of two, that of a "
+                       "cluster's file, and the largest with so many GPUs")
+            ->check(count_in(1, 1'000'000))
+            ->capture_default_str();
+    app.add_option("--count", o.counts, "of machines to consider, in their place; repeatable")
         ->check(count_in(1, 1'000'000))
-        ->capture_default_str();
+        ->excludes(most);
     app.add_option("--most-messages", o.most_messages,
                    "to simulate for all candidates; those with the most are dropped")
         ->check(number_in(1, 1e12, "from 1 to 1e12"))

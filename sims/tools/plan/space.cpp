@@ -158,6 +158,19 @@ void set_step(SearchSpace& space, const Arguments& o, const Graph& graph, Inputs
     inputs.push_back(input_of(step, *space.measured, roofline.step(space.measured->batch)));
 }
 
+namespace {
+/// Of machines, in rising order.
+std::set<int> counts_of(const Arguments& o, const sim::ClusterSpec& named) {
+    if (!o.counts.empty()) return {o.counts.begin(), o.counts.end()};
+    const int most = o.most_gpus / named.machine.gpus;
+    std::set<int> counts;
+    for (std::int64_t count = 1; count <= most; count *= 2) counts.insert(int(count));
+    if (most > 0) counts.insert(most);
+    if (named.machines <= most) counts.insert(named.machines);
+    return counts;
+}
+}  // namespace
+
 SearchSpace space_of(const Arguments& o, Inputs& inputs) {
     SearchSpace space{
         .buckets = {Bytes{0}, Bytes{25'000'000}},
@@ -203,7 +216,7 @@ SearchSpace space_of(const Arguments& o, Inputs& inputs) {
         if (!measured.empty())
             for (const auto& input : assumed_beside(measured, machine, stated))
                 inputs.push_back(input);
-        for (int count = 1; count * machine.gpus <= o.most_gpus; count *= 2) {
+        for (const int count : counts_of(o, named)) {
             space.clusters.push_back(named);
             space.clusters.back().machines = count;
         }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <gx/sim/catalog/cluster_of.hpp>    // cluster_of
 #include <gx/sim/catalog/find_machine.hpp>  // find_machine
 #include <gx/sim/io/machine_file.hpp>       // to_json
 #include <support/files.hpp>                // Folder, error_of, holds
@@ -67,6 +68,31 @@ TEST(SpaceOf, ACopyOfAMachineUnderAnotherNameHasItsNetwork) {
         EXPECT_EQ(inputs.size(), 1u) << known << ": both are assumed to have one network";
     }
 }
+// ---- Counts of machines ----------------------------------------------------------------
+TEST(SpaceOf, CountsArePowersOfTwoTheLargestAndThatOfTheFile) {
+    const Folder folder;
+    ClusterSpec three = gx::sim::cluster_of("p3.16xlarge", 3);
+    three.name = "ours";
+    const std::string file = folder / "three.json";
+    std::ofstream(file) << gx::sim::to_json(three);
+    const auto counts = [&](const std::string& machine, int most_gpus, std::vector<int> count) {
+        Arguments o = of({machine});
+        o.most_gpus = most_gpus;
+        o.counts = std::move(count);
+        Inputs inputs;
+        std::vector<int> found;
+        for (const ClusterSpec& c : space_of(o, inputs).clusters) found.push_back(c.machines);
+        return found;
+    };
+    EXPECT_EQ(counts("p3.16xlarge", 64, {}), (std::vector{1, 2, 4, 8}));
+    EXPECT_EQ(counts("p3.16xlarge", 63, {}), (std::vector{1, 2, 4, 7}));
+    EXPECT_EQ(counts("p3.16xlarge", 48, {}), (std::vector{1, 2, 4, 6}));
+    EXPECT_EQ(counts("p3.16xlarge", 8, {}), std::vector{1});
+    EXPECT_EQ(counts(file, 64, {}), (std::vector{1, 2, 3, 4, 8}));
+    EXPECT_EQ(counts(file, 16, {}), (std::vector{1, 2}));
+    EXPECT_EQ(counts("p3.16xlarge", 64, {12, 5, 5}), (std::vector{5, 12}));
+}
+
 TEST(SpaceOf, ANameStatesNoNetwork) {
     const Folder folder;
     MachineSpec m = gx::sim::find_machine("p3.16xlarge");
