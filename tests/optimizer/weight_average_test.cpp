@@ -148,6 +148,22 @@ TEST(WeightAverage, IsWhatAPredictorComputesWith) {
     write_checkpoint(file, g, none);
     EXPECT_EQ(read_weights(file, g).parameters, c.parameters);
 }
+/// Epochs of one step, of which the first overflow.
+template <class O>
+RunRecord overflowing_at_first() {
+    using A = Trainer<Net, Ring<fp16>, Constant, O, DynamicLossScale>;
+    typename A::Options o{.batch = 20, .epochs = 12, .seed = 3};
+    o.loss_scale.initial = 0x1p22f;
+    auto wall = threads(2);
+    return A(o).train(wall, images());
+}
+// Until then the average is zeros.
+TEST(WeightAverage, BeforeTheFirstUpdateTheWeightsAreTested) {
+    const RunRecord r = overflowing_at_first<Averaged>(), plain = overflowing_at_first<Sgd>();
+    ASSERT_TRUE(r.steps[0].skipped);
+    EXPECT_EQ(r.epochs[0].test_loss, plain.epochs[0].test_loss);
+    EXPECT_NE(r.epochs[11].test_loss, plain.epochs[11].test_loss);
+}
 TEST(WeightAverage, IsTheSameInEveryWorldAndResumes) {
     using A = T<DoubleBuffered<Ring<fp32>>, WeightAverage<AdamW>>;
     const Folder folder;
