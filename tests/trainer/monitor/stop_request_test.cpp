@@ -125,24 +125,43 @@ TEST(StopRequest, StopsAllRanksBehindOneStepWithACheckpoint) {
     expect_stop_and_rest<Late>([] { return Cluster(gx::sim::ethernet_10g(3)); });
     expect_stop_and_rest<Late>([] { return Far({{2, 1}, 1, gx::testing::QueueProgress::late}); });
 }
-TEST(StopRequest, BehindTheLastStepOfAllLeavesTheEpochsEndAlone) {
+/// 40 images on one rank, which is asked to stop behind the last of so many steps.
+template <class T>
+void expect_the_epochs_end_alone(int batch, int steps) {
     const Folder folder;
     auto world = threads(1);
-    Plain::Options o{.batch = 4, .epochs = 1, .output = folder.path, .resume = "latest"};
+    typename T::Options o{.batch = batch, .epochs = 1, .output = folder.path, .resume = "latest"};
     gx::StopRequest request;
     Asks asks;
     asks.request = &request;
-    asks.at = 9;  // of 10 steps
+    asks.at = steps - 1;
     o.stop = &request;
     o.observers = {&asks};
-    EXPECT_TRUE(holds(error_of([&] { (void)Plain(o).train(world, images()); }),
-                      "step 10: the run has stopped", "step-00000010.safetensors"));
+    EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                      "step " + std::to_string(steps) + ": the run has stopped",
+                      gx::step_checkpoint_name(steps)));
     o.stop = nullptr;
     o.observers = {};
-    const gx::RunRecord rest = Plain(o).train(world, images());
+    const gx::RunRecord rest = T(o).train(world, images());
     o.output.clear();
     o.resume.clear();
-    expect_same_learning(rest, Plain(o).train(world, images()));
+    expect_same_learning(rest, T(o).train(world, images()));
+}
+TEST(StopRequest, BehindTheLastStepOfAllLeavesTheEpochsEndAlone) {
+    expect_the_epochs_end_alone<Plain>(4, 10);
+}
+/// Begins an epoch at its first image only.
+class FromTheStart : gx::InMemory<> {
+public:
+    using InMemory::classes, InMemory::images_per_epoch, InMemory::InMemory, InMemory::keep,
+        InMemory::next, InMemory::shape, InMemory::steps_per_epoch;
+    void begin_epoch(int epoch) { InMemory::begin_epoch(epoch); }
+};
+static_assert(gx::Loader<FromTheStart> && !gx::BeginsWithin<FromTheStart>);
+TEST(StopRequest, LeavesTheRestToALoaderThatWalksThereFromTheStart) {
+    using Walks = gx::Trainer<Net, gx::Ring<fp32>, gx::Warmup<gx::Poly<2>>, FromTheStart>;
+    expect_stop_and_rest<Walks>([] { return threads(3); });
+    expect_the_epochs_end_alone<Walks>(3, 14);  // which has one image
 }
 TEST(StopRequest, NamesNoCheckpointThatCannotBeWritten) {
     const Folder folder;
