@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include <gx/survival/continue_on_survivors.hpp>
 #include <gx/testing/far/device.hpp>
 #include <gx/testing/far/world.hpp>
+#include <gx/trainer/loss_scale.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <trainer/small.hpp>  // Net, images
 
@@ -173,6 +175,50 @@ TEST(SurvivalOnDevices, ARowThatIsSkippedStaysSoAfterASecondLoss) {
                 counted += int(record.skipped_steps);
             }
     EXPECT_GT(counted, 0);
+}
+
+// All wait until rank 0 has copied a checkpoint that a later step may need.
+TEST(SurvivalOnDevices, BehindTheLastEpochNoneWaitsForItsCheckpoint) {
+    using Training = gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Constant, gx::ContinueOnSurvivors>;
+    const auto messages = [](gx::Recovery recovery, int epochs) {
+        const Folder folder;
+        Training::Options o{.batch = 2, .epochs = epochs, .output = folder.path};
+        o.survival.recovery = recovery;
+        script = {.first = {.world = -1}, .second = {.world = -1}};
+        MortalWorld world{{{4, 1}, 1, gx::testing::QueueProgress::late}};
+        (void)Training(o).train(world, images());
+        return script.calls;
+    };
+    using enum gx::Recovery;
+    EXPECT_EQ(messages(checkpoint, 1), messages(survivors, 1));
+    EXPECT_NE(messages(checkpoint, 2), messages(survivors, 2));
+}
+
+// Ranks are behind by the first gradient of an epoch, which overflows, or have not read what became
+// of it: a run's record has the same of its history as where all had read it.
+TEST(SurvivalOnDevices, WhereTheFirstStepIsNotReadTheRecordHasItAllTheSame) {
+    using Training = gx::Trainer<Net, gx::Ring<gx::fp32>, gx::Constant, gx::ContinueOnSurvivors,
+                                 gx::DynamicLossScale>;
+    for (const int lost : {1, 3}) {
+        std::optional<gx::RunRecord> first;  // of those that do not repeat the step
+        for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+            script = {.first = {.world = 0, .rank = lost, .calls = 1},
+                      .second = {.world = -1},
+                      .delay = 56,
+                      .overflow = 0};
+            MortalWorld world{{{4, 1}, seed, gx::testing::QueueProgress::random}};
+            const auto record =
+                Training({.batch = 2, .epochs = 2, .seed = 7}).train(world, images());
+            ASSERT_EQ(record.losses.size(), 1u);
+            if (record.losses[0].step == 0) continue;
+            EXPECT_TRUE(record.steps[0].skipped);
+            EXPECT_EQ(record.steps[0].loss_scale, 1024);
+            EXPECT_EQ(record.steps[1].loss_scale, 512);
+            if (!first) first = record;
+            expect_same_learning(record, *first);
+        }
+        EXPECT_TRUE(first) << "some complete the gradient before the rank is lost";
+    }
 }
 
 }  // namespace

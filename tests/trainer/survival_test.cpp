@@ -3,6 +3,7 @@
 
 #include <filesystem>  // checkpoints
 #include <fstream>     // one of another run
+#include <limits>      // NaN
 #include <set>         // names
 #include <string>      // names
 
@@ -392,6 +393,23 @@ TEST(Survival, OtherErrorsEndTheRun) {
     set_script({});
     Cluster world(gx::sim::ethernet_10g(3));
     EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, data()); }), "not finite"));
+}
+/// No mean is a number.
+template <gx::Reducer R>
+struct GivesNaN : gx::testing::Mutant<R> {
+    gx::ReduceReport all_reduce(gx::Transport auto& link, const gx::Bucket& bucket) {
+        const gx::ReduceReport report = this->inner_.all_reduce(link, bucket);
+        bucket[0] = std::numeric_limits<float>::quiet_NaN();
+        return report;
+    }
+};
+TEST(Survival, ThatAllStepsAreSkippedIsAnErrorAfterALossToo) {
+    using T = Trains<GivesNaN<Plain>>;
+    set_script({{{1}, 2}});
+    auto world = scripted_cluster(gx::sim::ethernet_10g(4));
+    EXPECT_TRUE(holds(error_of([&] { (void)T(options<T>()).train(world, data()); }),
+                      "step 13: all 13 steps were skipped, because averaged gradients had "
+                      "infinities or NaN"));
 }
 /// Faults that fail while a world is built, as where memory runs out.
 struct NoRoom : gx::sim::FaultPlan::Listed {
