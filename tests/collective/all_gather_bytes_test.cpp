@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <collective/worlds.hpp>
+#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
 #include <gx/testing/checked_transport.hpp>
 
 using gx::collective::all_gather_bytes;
@@ -147,6 +148,21 @@ void expect_the_missing_rank_is_named(Gather gather) {
             EXPECT_EQ(unfinished[r], 0);
         }
     });
+}
+TEST(AllGatherBytes, OfAControlMessageTakesADeviceNoTime) {
+    const auto elapsed = [](int channel) {
+        gx::sim::Cluster<> world(gx::sim::ethernet_10g(1));
+        world.run([&](auto& rank) {
+            const Block mine(1000);
+            Block all(1000);
+            const std::array<std::int64_t, 2> offsets{0, 1000};
+            const Execution done = all_gather_bytes(rank.transport(), mine, all, offsets, channel);
+            EXPECT_TRUE(done.delivery.complete());
+        });
+        return world.elapsed().count();
+    };
+    EXPECT_GT(elapsed(gx::control_channel - 1), 0) << "a kernel copies the rank's own block";
+    EXPECT_EQ(elapsed(gx::control_channel), 0);
 }
 TEST(AllGatherBytes, NamesTheRankThatIsMissing) {
     expect_the_missing_rank_is_named([](auto& link) {

@@ -1,8 +1,11 @@
 #include <gx/reducer/multi_ring.hpp>
 
+#include <cstdlib>  // calloc, free
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <gx/collective/proof.hpp>  // ranks_proved_at_start
 #include <gx/reference/ring.hpp>
 #include <gx/reference/ring_bound.hpp>
 #include <gx/testing/rows.hpp>
@@ -82,6 +85,50 @@ TEST(MultiRing, MoreRingsThanElementsWillDo) {
         for (const auto& row : rows)
             EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin()));
     }
+}
+
+// ---- What CollectiveReducer reserves --------------------------------------------------
+/// Memory that counts what is taken of it.
+struct Counted : gx::MemoryResource {
+    std::byte* allocate(std::size_t size, const gx::Label&) override {
+        bytes += size;
+        return static_cast<std::byte*>(std::calloc(size, 1));
+    }
+    void release(std::byte* memory, std::size_t) noexcept override { std::free(memory); }
+    const void* memory() const override { return &gx::memory_id<gx::HostMemory>; }
+    std::size_t bytes = 0;
+};
+TEST(CollectiveReducer, KeepsAMessageAndOfOneRankNothing) {
+    const auto bytes_of = [](int ranks) {
+        Counted memory;
+        auto plan = gx::ReducePlan::whole({1, ranks}, 12);
+        plan.memory = &memory;
+        gx::Ring<gx::fp32> ring;
+        ring.reserve(plan);
+        return memory.bytes;
+    };
+    EXPECT_EQ(bytes_of(3), 12 / 3 * sizeof(float));
+    EXPECT_EQ(bytes_of(1), 0u);
+}
+
+/// A ring without its last step.
+struct Unfinished : gx::collective::Ring {
+    using Ring::Ring;
+    [[nodiscard]] int steps() const { return Ring::steps() - 1; }
+};
+struct UnfinishedPlan {
+    static constexpr int count = 1;
+    static Unfinished make(gx::Placement placement, int) { return Unfinished(placement.ranks()); }
+};
+struct UnfinishedMean : gx::CollectiveReducer<UnfinishedPlan, gx::fp32, gx::DivideSplit> {};
+TEST(CollectiveReducerDeathTest, ProvesItsCollectivesWhereThatIsQuick) {
+    const auto reserve = [](int ranks) {
+        UnfinishedMean mean;
+        mean.reserve(gx::ReducePlan::whole({ranks, 1}, 1));
+    };
+    constexpr int most = gx::collective::ranks_proved_at_start;
+    EXPECT_DEATH(reserve(most), "a chunk ends without some rank's contribution");
+    reserve(most + 1);
 }
 
 // ---- A fault --------------------------------------------------------------------------

@@ -93,6 +93,7 @@ TEST(StepSlots, OnTheHostTellAtOnce) {
     const ReadStep read = slots.read_outcome(HostQueue{});
     EXPECT_EQ(read.of.step_of_epoch, 4);
     EXPECT_TRUE(read.of.collected());
+    EXPECT_TRUE((UnreadStep{.gradient = 0}.collected()));
     EXPECT_FALSE(UnreadStep().collected());
     EXPECT_EQ(read.outcome.report.loss_sum, 3);
     EXPECT_EQ(read.outcome.report.correct, 2);
