@@ -86,6 +86,57 @@ TYPED_TEST(ShardedOnFarMemory, WeightsAndSkipsAreThoseOfThreads) {
     }
 }
 
+// ---- A state that steps are settled in ---------------------------------------------------
+
+struct CountIf {
+    static constexpr std::string_view name = "count if";
+    void operator()(Flag condition, std::span<float> count) const {
+        if (condition) ++count[0];
+    }
+};
+/// Counts the steps that were applied.
+struct Counting : Sharded<Ring<fp32>> {
+    using Sharded::Sharded;
+    void reserve(const ReducePlan& plan) {
+        Sharded::reserve(plan);
+        applied = {plan.memory, 1, "applied steps"};
+        on_device = plan.on_device();
+    }
+    StateList state() {
+        StateVector v{.name = "applied steps"};
+        if (on_device) v.on_device = &applied;
+        else v.values = applied.view();
+        return {v};
+    }
+    void settle(std::uint64_t, bool is_applied) {
+        if (is_applied) ++applied.view()[0];
+    }
+    template <class Q>
+    void settle_on(Q& queue, std::uint64_t, ScalarIn<Flag, memory_of<Q>> is_applied) {
+        launch(queue, CountIf{}, is_applied, applied.template view<memory_of<Q>>());
+    }
+    Buffer<float> applied;
+    bool on_device = false;
+};
+TEST(ShardsOnFarMemory, SettleEachStepBehindTheRanksDecision) {
+    using T = Trainer<EveryRole, Counting, Warmup<Poly<2>>, AdamW>;
+    const Graph graph = gx::graph<EveryRole>();
+    const Folder folder;
+    overflow(3);
+    auto o = options<T>();
+    o.output = folder.path;
+    const auto expect_counted = [&](auto&& world) {
+        const RunRecord r = T(o).train(world, images());
+        EXPECT_GE(r.skipped_steps, 3);
+        const auto c = read_checkpoint(folder / "epoch-0002.safetensors", graph);
+        ASSERT_EQ(c.reducer.size(), 1u);
+        for (const std::vector<float>& rank : c.reducer[0].ranks)
+            EXPECT_EQ(rank, (std::vector{float(std::ssize(r.steps) - r.skipped_steps)}));
+    };
+    expect_counted(threads<Overflowing>(3));
+    for (const QueueProgress order : orders) expect_counted(Far({{3, 1}, 1, order}));
+}
+
 // ---- Checkpoints ---------------------------------------------------------------------
 
 /// One run writes checkpoints on either world; each is resumed on the other, on as many ranks and

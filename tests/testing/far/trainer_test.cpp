@@ -2,6 +2,7 @@
 #include <gx/testing/far/device.hpp>
 
 #include <algorithm>  // any_of
+#include <atomic>     // ranks are threads
 #include <limits>
 #include <vector>
 
@@ -132,6 +133,72 @@ TEST(LocalSgdOnFarMemory, HasTheWeightsOfThreadsWhateverBecomesOfTheState) {
             expect_same_learning(trainer.train(far, data), expected);
         }
     }
+}
+
+/// Counts the batches that it is given.
+struct CountsLoads : gx::testing::FarDevice<reference::Device> {
+    using Inner = reference::Device;
+    using FarDevice::FarDevice;
+    void load(const Batch& batch) {
+        ++loads;
+        FarDevice::load(batch);
+    }
+    static inline std::atomic<int> loads = 0;
+};
+TEST(MicroBatchesOnFarMemory, AreLoadedOnce) {
+    using T = Trainer<Net, Ring<fp32>, Constant>;
+    T::Options o{.batch = 4, .epochs = 1, .evaluate = false};
+    o.micro_batches = 2;
+    gx::testing::FarWorld<CountsLoads> far({{2, 1}, 1, QueueProgress::late});
+    CountsLoads::loads = 0;
+    EXPECT_EQ(T(o).train(far, images()).steps.size(), 5u);
+    EXPECT_EQ(CountsLoads::loads, 2 * 5 * 2) << "ranks, steps, parts";
+}
+
+/// One rank that names what is taken of its memory.
+struct NamingRank : gx::testing::FarRank<gx::testing::FarDevice<reference::Device>> {
+    struct Names : MemoryResource {
+        [[nodiscard]] std::byte* allocate(std::size_t bytes, const Label& name) override {
+            all.emplace_back(name.view());
+            return under->allocate(bytes, name);
+        }
+        void release(std::byte* memory, std::size_t bytes) noexcept override {
+            under->release(memory, bytes);
+        }
+        [[nodiscard]] const void* memory() const override { return under->memory(); }
+        MemoryResource* under = nullptr;
+        static inline std::vector<std::string> all;
+    };
+    NamingRank(gx::testing::FarMachine& machine, int rank) : FarRank(machine, rank) {
+        names.under = &FarRank::memory();
+    }
+    [[nodiscard]] MemoryResource& memory() { return names; }
+    Names names;
+};
+struct NamingWorld {
+    using Rank = NamingRank;
+    [[nodiscard]] int ranks() const { return 1; }
+    [[nodiscard]] Placement placement() const { return {1, 1}; }
+    void run(FunctionRef<void(Rank&)> f) const {
+        gx::testing::FarMachine machine(placement(), 1, QueueProgress::late);
+        machine.run([&](int r) {
+            Rank rank(machine, r);
+            f(rank);
+        });
+    }
+};
+TEST(MicroBatchesOnFarMemory, AloneHaveASumOfTheirGradients) {
+    using T = Trainer<Net, Ring<fp32>, Constant>;
+    const auto sums = [](int micro_batches) {
+        T::Options o{.batch = 4, .epochs = 1, .evaluate = false};
+        o.micro_batches = micro_batches;
+        NamingWorld world;
+        NamingRank::Names::all.clear();
+        (void)T(o).train(world, images());
+        return std::ranges::count(NamingRank::Names::all, "sum of micro-batches");
+    };
+    EXPECT_EQ(sums(1), 0);
+    EXPECT_EQ(sums(2), 1);
 }
 
 // A gradient that is applied behind the last step has no row: only the count shows its overflow.
