@@ -53,7 +53,10 @@ void expect_counted(const Outcome& o, const gx::Split& data, int epochs) {
     EXPECT_EQ(std::ssize(o.seen), data.train.count());
     for (const auto& [image, times] : o.seen) EXPECT_EQ(times, epochs) << image;
     std::int64_t step = 0;
-    for (const gx::StepRow& row : o.record.steps) EXPECT_EQ(row.step, step++);
+    for (const gx::StepRow& row : o.record.steps) {
+        EXPECT_EQ(row.step, step++);
+        EXPECT_GT(row.seconds, 0) << "also of a step that a lost rank has cut short";
+    }
     EXPECT_EQ(step, o.record.epochs.back().step);
     EXPECT_EQ(std::ssize(o.record.epochs), epochs);
     // What a loss has cost is in both. Where the record's rank is lost, the next one's clock has
