@@ -214,10 +214,9 @@ private:
     }
     /// Nominal seconds of the passes over a rank's images of a step.
     [[nodiscard]] double undisturbed_passes(int images) const {
-        const int part = phase().micro_batch, rest = images % part;
-        double sum = images / part * seconds(rank_.undisturbed_pass(part));
-        if (rest > 0 || images == 0) sum += seconds(rank_.undisturbed_pass(rest));
-        return sum;
+        const int part = phase().micro_batch;
+        return images / part * seconds(rank_.undisturbed_pass(part)) +
+               seconds(rank_.undisturbed_pass(images % part));  // of no images: nothing
     }
     /// Images on the clock for each one trained.
     [[nodiscard]] double timed_images() const {
