@@ -43,7 +43,7 @@ struct StateVector {
     bool is_gradient =
         false;  ///< laid out as a whole gradient; a checkpoint keeps the graph's order
     Buffer<float>* on_device = nullptr;  ///< in the memory of a device: instead of values
-    ChunkRange part{};                   ///< of `on_device`; empty: all of it
+    ChunkRange part{};                   ///< of `on_device`; {}: all of it
 
     [[nodiscard]] std::size_t size() const {
         if (on_device == nullptr) return values.size();

@@ -163,7 +163,7 @@ struct RankState {
         } else {
             GX_EXPECT(v.on_device != nullptr, "on a device a reducer's state lies there");
             const auto all = v.on_device->template view<M>();
-            return v.part.size() > 0 ? all.subspan(std::size_t(v.part.begin), v.size()) : all;
+            return all.subspan(std::size_t(v.part.begin), v.size());
         }
     }
 
