@@ -67,8 +67,11 @@ OTHER_TESTS = re.compile(r"gpu_compile|real|compile_fail|launchers")
 # Headers of core that have kernels or events, and tests that are quick and run them.
 CORE_FOLDERS = ["include/gx/" + f for f in ("collective", "memory", "reducer", "trainer/rank")]
 QUEUES_WORK = re.compile(r"\bEvent\b|\bStreamOrdered\b|\blaunch\(|\bqueue(_of)?\(")
-CORE_TESTS = (r"testing\.far\.|collective\.(execute|group)_|trainer\.(rank\.|survival_far_)"
-              r"|reducer\.(pipeline|error_feedback_state|rank_order_mean)_")
+CORE_TESTS = (r"testing\.far\.|collective\.(all_gather_bytes|execute|group)_"
+              r"|optimizer\.weight_average_|trainer\.(rank\.|monitor\.stop_request_"
+              r"|survival_(far|history|joining|test)|trainer_(resume|worlds)_)"
+              r"|reducer\.(error_feedback_state|multi_ring|native_all_reduce|pipeline"
+              r"|rank_order_mean)_")
 
 SWITCHES = r"""#pragma once
 #pragma GCC diagnostic ignored "-Wparentheses"
