@@ -78,8 +78,8 @@ void read_options(CLI::App& app, Arguments& o) {
             ->excludes(each);
     app.add_option("--micro-batches", o.micro_batches,
                    "parts of a GPU's batch, whose gradients are summed before one reduction; 0: "
-                   "the fewest that fit in its memory (default 1; of --model own as many as its "
-                   "trace has)")
+                   "the fewest that fit in its memory, in each phase (default 1; of --model own as "
+                   "many as its trace has)")
         ->check(count_in(0, 1'000'000'000));
     read_inputs(app, o, phase);
     app.add_option("--budget-dollars", o.budget_dollars, "on demand")->check(above_zero());

@@ -1,8 +1,8 @@
 #include <tools/plan/search.hpp>
 
-#include <algorithm>  // any_of, max, min, sort
+#include <algorithm>  // all_of, any_of, max, sort
 #include <map>        // kernels that were timed
-#include <numeric>    // iota
+#include <numeric>    // gcd, iota
 #include <optional>   // prices
 #include <tuple>      // keys
 #include <utility>    // pair
@@ -71,13 +71,29 @@ using Timed = std::map<Key, sim::StepWork>;
     return {c.machine, c.batch_per_gpu, c.micro_batches, shards};
 }
 
-/// The fewest micro-batches of a GPU's batch that fit; 1 where not even one example does.
-int fewest_micro_batches(const sim::GpuSpec& gpu, const Network& network, int batch,
+/// A GPU's batch of a network.
+struct Load {
+    Network network;
+    int batch = 0;
+};
+/// The fewest micro-batches in which each of the loads fits, as a Trainer has one number for all
+/// its phases; 1 where none does.
+int fewest_micro_batches(const sim::GpuSpec& gpu, const std::vector<Load>& loads,
                          sim::Precision precision, UpdateCost update) {
-    if (network.largest_batch(batch, gpu, precision, update) == batch) return 1;
+    const auto largest = [&](const Load& l) {
+        return l.network.largest_batch(l.batch, gpu, precision, update);
+    };
+    if (std::ranges::all_of(loads, [&](const Load& l) { return largest(l) == l.batch; })) return 1;
     update.micro_batches = 2;
-    for (int each = network.largest_batch(batch, gpu, precision, update); each > 0; --each)
-        if (batch % each == 0) return batch / each;
+    int common = 0, least = 1;  // divisor of the batches, and parts that fit
+    for (const Load& l : loads) {
+        const int each = largest(l);
+        if (each == 0) return 1;
+        common = std::gcd(common, l.batch);
+        least = std::max(least, (l.batch + each - 1) / each);
+    }
+    for (int each = common / least; each > 0; --each)
+        if (common % each == 0) return common / each;
     return 1;
 }
 
@@ -103,10 +119,12 @@ void expect_micro_batch_fits(const sim::GpuSpec& gpu, const Network& network,
         std::string sentence = e.what() + sharded_hint(gpu, network, c, space, update);
         update.micro_batches = 1;
         const int parts =
-            fewest_micro_batches(gpu, network, c.batch_per_gpu, space.precision, update);
+            fewest_micro_batches(gpu, {{network, c.batch_per_gpu}}, space.precision, update);
         if (parts > 1)
-            sentence +=
-                fmt::format("; {} micro-batches fit: --micro-batches 0 takes the fewest", parts);
+            sentence += fmt::format("; {} micro-batches fit{}", parts,
+                                    space.micro_batches > 0
+                                        ? ": --micro-batches 0 takes the fewest"
+                                        : " here, but no number fits and divides every phase");
         throw Error(sentence);
     }
 }
@@ -136,9 +154,10 @@ sim::StepWork work_on(const sim::GpuSpec& gpu, const Network& network, const Con
 }
 
 /// What all candidates of a cluster share whose update is shared by so many ranks; its kernels are
-/// timed unless they were before.
-Candidate on_cluster(const Job& job, const Network& network, const SearchSpace& space,
-                     const sim::ClusterSpec& spec, int shards, Timed& timed) {
+/// timed unless they were before. `phases`: those of the whole job; none: it has no others.
+Candidate on_cluster(const Job& job, const Network& network, const std::vector<Load>& phases,
+                     const SearchSpace& space, const sim::ClusterSpec& spec, int shards,
+                     Timed& timed) {
     UpdateCost update = space.update;
     update.shards = shards;
     Candidate c{.choice = {.machine = std::string(spec.machine.name.view()),
@@ -152,7 +171,9 @@ Candidate on_cluster(const Job& job, const Network& network, const SearchSpace& 
         c.choice.micro_batches =
             space.micro_batches > 0
                 ? space.micro_batches
-                : fewest_micro_batches(gpu, network, batch, space.precision, update);
+                : fewest_micro_batches(gpu,
+                                       phases.empty() ? std::vector{Load{network, batch}} : phases,
+                                       space.precision, update);
         const Key key = key_of(c.choice, shards);
         if (!timed.contains(key)) timed[key] = work_on(gpu, network, c.choice, space, update);
     } catch (const Error& e) {
@@ -212,8 +233,12 @@ std::optional<StepInterval> interval_of(const sim::StepTiming& t, const predict:
                         nanoseconds(100 * computation / i.low)};
 }
 
-std::vector<Candidate> search(const Job& job, const Network& network, const SearchSpace& space,
-                              const std::function<void(std::size_t, std::size_t)>& progress) {
+namespace {
+
+/// search(), of a phase of a job that has `phases`.
+std::vector<Candidate> search_among(const Job& job, const Network& network,
+                                    const std::vector<Load>& phases, const SearchSpace& space,
+                                    const std::function<void(std::size_t, std::size_t)>& progress) {
     std::vector<Candidate> all;
     std::vector<Question> asked;
     Timed timed;
@@ -223,7 +248,7 @@ std::vector<Candidate> search(const Job& job, const Network& network, const Sear
         for (const ReducerChoice& r : space.reducers) {
             const int shards = r.in_parts ? spec.ranks() : 1;
             if (!bases.contains(shards))
-                bases[shards] = on_cluster(job, network, space, spec, shards, timed);
+                bases[shards] = on_cluster(job, network, phases, space, spec, shards, timed);
             const Candidate& base = bases[shards];
             const auto work = timed.find(key_of(base.choice, shards));
             for (const Bytes bucket : space.buckets) {
@@ -258,8 +283,6 @@ std::vector<Candidate> search(const Job& job, const Network& network, const Sear
     }
     return all;
 }
-
-namespace {
 
 /// Adds a phase to what was found for those before.
 void add_phase(Candidate& sum, const Candidate& phase, std::size_t number) {
@@ -296,24 +319,33 @@ void add_phase(Candidate& sum, const Candidate& phase, std::size_t number) {
 
 }  // namespace
 
+std::vector<Candidate> search(const Job& job, const Network& network, const SearchSpace& space,
+                              const std::function<void(std::size_t, std::size_t)>& progress) {
+    return search_among(job, network, {}, space, progress);
+}
+
 std::vector<Candidate> search_phases(
     const Job& job, const std::function<Graph(int)>& graph_at, const SearchSpace& space,
     const std::function<void(std::size_t, std::size_t)>& progress) {
     std::vector<Candidate> all;
-    const std::size_t phases = job.phases.size(), clusters = space.clusters.size();
+    std::vector<Graph> graphs;
+    for (const JobPhase& p : job.phases)
+        if (p.first_epoch < job.epochs) graphs.push_back(graph_at(p.image_side));
+    std::vector<Load> loads;
+    for (std::size_t p = 0; p < graphs.size(); ++p)
+        loads.push_back({graphs[p], job.phases[p].batch_per_gpu});
+    const std::size_t phases = loads.size(), clusters = space.clusters.size();
     for (std::size_t p = 0; p < phases; ++p) {
-        const int end = p + 1 < phases ? job.phases[p + 1].first_epoch : job.epochs;
         Job part = job;
         part.phases.clear();
-        part.epochs = std::min(end, job.epochs) - job.phases[p].first_epoch;
-        if (part.epochs <= 0) break;
+        part.epochs = (p + 1 < phases ? job.phases[p + 1].first_epoch : job.epochs) -
+                      job.phases[p].first_epoch;
         part.global_batch = 0;
         part.batch_per_gpu = job.phases[p].batch_per_gpu;
         const auto show = [&](std::size_t done, std::size_t) {
             if (progress) progress(p * clusters + done, phases * clusters);
         };
-        std::vector<Candidate> found =
-            search(part, graph_at(job.phases[p].image_side), space, show);
+        std::vector<Candidate> found = search_among(part, loads[p].network, loads, space, show);
         if (p == 0) {
             all = std::move(found);
             for (Candidate& c : all) {

@@ -115,7 +115,8 @@ struct SteppedCosts {
     const std::function<void(std::size_t, std::size_t)>& progress = {});
 
 /// Candidates of a job with phases, each phase timed with its own batch and graph; times, dollars
-/// and steps are sums over the phases. `graph_at(side)`: the network at an image size.
+/// and steps are sums over the phases. `graph_at(side)`: the network at an image size. All phases
+/// have one number of micro-batches, as in a Trainer: 0 takes the fewest that fit in each of them.
 /// Errors: what can't run in a phase is infeasible, and names it.
 /// Cost:   that of search() for each phase; `most_messages` are those of one.
 [[nodiscard]] std::vector<Candidate> search_phases(

@@ -3,6 +3,7 @@
 #include <array>    // options
 #include <cstdint>  // seeds
 #include <random>   // mt19937_64
+#include <utility>  // pair
 #include <vector>   // candidates
 
 #include <fmt/core.h>  // format
@@ -549,6 +550,36 @@ TEST(SearchPhases, NameThePhaseThatCannotRun) {
     EXPECT_TRUE(search_phases(first, small_at, s)[0].infeasible.starts_with("phase 1: "));
     const Job long_one{.examples = std::int64_t{1} << 56, .epochs = 2, .phases = {{0, 512, 32}}};
     EXPECT_NE(search_phases(long_one, small_at, s)[0].infeasible, "");
+}
+TEST(SearchPhases, HaveOneNumberOfMicroBatches) {
+    SearchSpace s = space({1});
+    s.micro_batches = 0;
+    auto& gpu = s.clusters[0].machine.gpu;
+    gpu.memory = gx::sim::memory_need(small, 16, s.precision, {.micro_batches = 2}).total();
+    const auto plan = [&](int first, int second) {
+        const Job job{.examples = 1024, .epochs = 2, .phases = {{0, first, 32}, {1, second, 32}}};
+        return search_phases(job, small_at, s)[0];
+    };
+    const auto step = [&](int batch, int parts) {
+        SearchSpace fixed = s;
+        fixed.micro_batches = parts;
+        const Job job{.examples = 1024, .epochs = 1, .batch_per_gpu = batch};
+        return search(job, small, fixed)[0].step;
+    };
+    for (const auto& [first, second] : {std::pair(8, 64), {64, 8}, {64, 64}}) {
+        const Candidate c = plan(first, second);
+        ASSERT_EQ(c.infeasible, "");
+        EXPECT_EQ(c.choice.micro_batches, 4) << "64 in parts of 16";
+        EXPECT_EQ(c.phase_steps, (std::vector{step(first, 4), step(second, 4)}));
+    }
+    EXPECT_EQ(plan(12, 48).choice.micro_batches, 3);
+    EXPECT_EQ(plan(12, 56).choice.micro_batches, 4) << "3 do not divide 56";
+    const std::string refusal = plan(15, 64).infeasible;
+    EXPECT_TRUE(holds(refusal, "phase 2: ",
+                      "; 4 micro-batches fit here, but no number fits and divides every phase"))
+        << refusal;
+    s.micro_batches = 1;
+    EXPECT_TRUE(holds(plan(8, 64).infeasible, "4 micro-batches fit: --micro-batches 0"));
 }
 
 // ---- Any options: a time or a reason, after bounded work ------------------------------
