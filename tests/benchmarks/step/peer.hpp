@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ namespace gx::bench {
 
 /// Runs `command`, which reads numbers of steps and prints the seconds of each on one line. It has
 /// the tuning that PyTorch is quickest with, 2 MiB pages and no trimming, unless it is not `tuned`.
+/// It ends with the thread that started it.
 class Peer {
 public:
     Peer(const std::vector<std::string>& command, int threads, bool tuned = true) {
@@ -27,8 +29,11 @@ public:
         if (access(command.front().c_str(), X_OK) != 0) return;
         // No other peer inherits these ends: one that did would keep this one from ever ending.
         if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) return;
+        const pid_t benchmark = getpid();
         child_ = fork();
         if (child_ == 0) {
+            // A stopped process does not see that its input has ended.
+            if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != benchmark) _exit(127);
             dup2(to[0], 0), dup2(from[1], 1);
             setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
             if (tuned)
