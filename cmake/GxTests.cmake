@@ -38,7 +38,8 @@ set(GX_TEST_BATCH 6 CACHE STRING "Tests of a role that compile as one program")
 # Those with settings of their own in a CMakeLists.txt.
 string(JOIN "" GX_TESTS_ALONE
   "^(layout|tools|sim\\.support|plugins\\.mpi)\\.|"
-  "^(sim\\.fuzz|reference\\.cudnn_plans|testing\\.processes_conformance|"
+  "^(benchmarks\\.network\\.arguments|sim\\.fuzz|reference\\.cudnn_plans|"
+  "testing\\.processes_conformance|"
   "trainer\\.monitor\\.tensor_board|plugins\\.(hierarchical\\.reducer|onednn\\.torchvision|"
   "onnx\\.export|cuda\\.(races|src\\..*)|nccl\\.launchers))_test$")
 

@@ -22,6 +22,7 @@
 #include "../../../sims/support/command_line.hpp"
 #include "../../support/interface_bytes.hpp"
 #include "../machine.hpp"
+#include "arguments.hpp"
 #include "measure.hpp"
 #include "namespaces.hpp"
 #include "overlap.hpp"
@@ -125,17 +126,6 @@ Row time_reducer(mpi::JobRank<NoDevice>& rank, std::int64_t bytes, int repeats, 
     return row;
 }
 
-struct Arguments {
-    std::string fabric = "network", gpu = "V100-SXM2-16GB", json, machine_file, grid;
-    std::vector<std::string> reducers = reducer_names();
-    std::vector<std::int64_t> bytes{16'384, 1'572'864, 4'194'304};
-    int leaf = 0, repeats = 7;
-    std::int64_t eager_bytes = 65'536;
-    double least_wire_ms = 50;
-    bool namespaces = false, overlap = false;
-    int rate = 50;
-};
-
 nlohmann::json json_of(const Row& r, const Network& network, bool scored) {
     const double error = 100 * (r.predicted_ms / r.measured_ms - 1);
     return {{"reducer", r.reducer},
@@ -208,7 +198,8 @@ void measure_and_compare(const Arguments& asked) {
         nlohmann::json rows = nlohmann::json::array();
         for (const std::int64_t bytes : asked.bytes) {
             for_each_reducer([&]<class R> {
-                if (std::ranges::find(asked.reducers, reducer_name<R>()) == asked.reducers.end())
+                if (!asked.reducers.empty() &&
+                    std::ranges::find(asked.reducers, reducer_name<R>()) == asked.reducers.end())
                     return;
                 Row row = time_reducer<R>(rank, bytes, asked.repeats, network.host_bytes_per_s,
                                           asked.namespaces);
@@ -265,36 +256,12 @@ int main(int argc, char** argv) {
         "simulator, and times them.\nUnder mpirun: between its hosts, one rank on each. "
         "By itself: on hosts of network namespaces, of grid.json; needs root.",
         "gx bench network");
-    app.add_option("--json", asked.json, "also write what was measured there");
-    app.add_option("--machine-file", asked.machine_file,
-                   "write the network there, as a cluster that gx_plan and sim::Cluster read");
-    app.add_option("--gpu", asked.gpu, "the GPU of that cluster's machines (not measured)");
-    app.add_option("--fabric", asked.fabric, "the network's name in the results");
-    app.add_option("--leaf", asked.leaf, "hosts on one leaf switch; 0: all are on one switch")
-        ->check(gx::count_in(0, 100'000));
-    app.add_option("--eager", asked.eager_bytes,
-                   "bytes of a message that this MPI sends without a handshake")
-        ->check(gx::count_in(0, std::int64_t{1} << 40));
-    app.add_option("--reducer", asked.reducers, "only these");
-    app.add_option("--bytes", asked.bytes, "of the gradients, fp32")
-        ->check(gx::count_in(64, std::int64_t{1} << 32));
-    app.add_option("--repeats", asked.repeats, "of each, after one that does not count; the median")
-        ->check(gx::count_in(1, 1000));
-    app.add_option("--least-wire-ms", asked.least_wire_ms, "below it a row is not scored")
-        ->check(gx::number_in(0, 1e9));
-    app.add_option("--grid", asked.grid, "by itself: another file than grid.json");
-    app.add_flag("--overlap", asked.overlap,
-                 "train on two hosts of one core each, with buckets and without: how much of the "
-                 "network's time is hidden");
-    app.add_option("--rate", asked.rate, "by itself, with --overlap: of the hosts' links, Mb/s")
-        ->check(gx::count_in(1, 10'000));
-    app.add_flag("--namespaces", asked.namespaces,
-                 "the hosts are network namespaces: their "
-                 "interfaces' counters are checked");
+    gx::bench::add_options(app, asked);
     return gx::run_program(app, argc, argv, [&] {
         gx::bench::expect_known(asked.reducers);
         (void)gx::sim::find_gpu(asked.gpu);
         const bool by_launcher = gx::bench::launcher_rank() >= 0;
+        gx::bench::expect_in_effect(app, by_launcher, asked.overlap);
         if (asked.overlap)
             return by_launcher ? gx::bench::measure_overlap(asked.json, asked.namespaces)
                                : gx::bench::run_overlap(asked.rate, asked.json);
