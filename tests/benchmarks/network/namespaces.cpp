@@ -37,7 +37,7 @@ std::string quoted(const std::string& word) {
 }
 
 /// Runs this program with `options` on hosts of network namespaces. Returns its exit status.
-int run_on_hosts(const std::string& hosts, std::int64_t eager, const std::string& options) {
+int run_on_hosts(const std::string& hosts, int eager, const std::string& options) {
     const int status = std::system(
         fmt::format("OMPI_MCA_btl_tcp_eager_limit={} {} {} --mpi {} -- {} --namespaces {}", eager,
                     quoted(GX_NETNS_HOSTS), hosts, GX_MPI_NAME,
@@ -47,20 +47,21 @@ int run_on_hosts(const std::string& hosts, std::int64_t eager, const std::string
 }
 
 /// Runs this program on one fabric, which writes `out`. Returns its exit status.
-int run_fabric(const json& grid, const json& fabric, const std::string& out) {
-    std::string hosts =
-        fmt::format("--hosts {} --rate {}", int(fabric.at("hosts")), int(fabric.at("rate")));
-    for (const char* option : {"leaf", "trunk", "flow"})
-        if (fabric.contains(option)) hosts += fmt::format(" --{} {}", option, int(fabric[option]));
-    if (fabric.contains("slow")) hosts += " --slow " + quoted(fabric["slow"]);
-    std::string c = fmt::format("--fabric {} --json {}", quoted(fabric.at("name")), quoted(out));
-    if (fabric.contains("leaf")) c += fmt::format(" --leaf {}", int(fabric["leaf"]));
-    for (const std::string reducer : grid.at("reducers")) c += " --reducer " + quoted(reducer);
-    for (const std::int64_t bytes : grid.at("bytes")) c += fmt::format(" --bytes {}", bytes);
-    const std::int64_t eager = grid.at("eager_bytes");
-    c += fmt::format(" --eager {} --repeats {} --least-wire-ms {}", eager, int(grid.at("repeats")),
-                     double(grid.at("least_wire_ms")));
-    return run_on_hosts(hosts, eager, c);
+int run_fabric(const Grid& grid, const Fabric& fabric, const std::string& out) {
+    const std::string name = quoted(std::string(fabric.name.view()));
+    std::string hosts = fmt::format("--hosts {} --rate {}", fabric.hosts, fabric.rate);
+    std::string c = fmt::format("--fabric {} --json {}", name, quoted(out));
+    if (fabric.leaf > 0) {
+        hosts += fmt::format(" --leaf {} --trunk {}", fabric.leaf, fabric.trunk);
+        c += fmt::format(" --leaf {}", fabric.leaf);
+    }
+    if (fabric.flow > 0) hosts += fmt::format(" --flow {}", fabric.flow);
+    if (!fabric.slow.view().empty()) hosts += " --slow " + quoted(std::string(fabric.slow.view()));
+    for (const std::string& reducer : grid.reducers) c += " --reducer " + quoted(reducer);
+    for (const int bytes : grid.bytes) c += fmt::format(" --bytes {}", bytes);
+    c += fmt::format(" --eager {} --repeats {} --least-wire-ms {}", grid.eager_bytes, grid.repeats,
+                     grid.least_wire_ms);
+    return run_on_hosts(hosts, grid.eager_bytes, c);
 }
 
 struct Score {
@@ -132,18 +133,12 @@ void raise_priority() {
 int run_overlap(int rate_mbps, const std::string& out) {
     expect_outputs({{"--json", out}});
     const std::string json = out.empty() ? "" : " --json " + quoted(out);
-    constexpr std::int64_t eager = 8 << 20;  // as in grid.json, for the same reason
+    constexpr int eager = 8 << 20;  // as in grid.json, for the same reason
     return run_on_hosts(fmt::format("--hosts 2 --rate {}", rate_mbps), eager, "--overlap" + json);
 }
 
-int run_grid(const std::string& grid_file, const std::string& out) {
+int run_grid(const Grid& grid, const std::string& out) {
     expect_outputs({{"--json", out}});
-    const std::string file = grid_file.empty() ? GX_NETWORK_GRID : grid_file;
-    const json grid = json::parse(read_input("--grid", file), nullptr, false);
-    if (!grid.is_object() || !grid.contains("fabrics"))
-        throw Error("--grid: '" + file +
-                    "' is no grid: expected JSON with fabrics, reducers, "
-                    "bytes, eager_bytes, repeats, least_wire_ms");
     const double load = load_average();
     fmt::print("on {}; load average before: {:.1f} (other programs)\n", cpu_name(), load);
     json rows = json::array();
@@ -151,22 +146,22 @@ int run_grid(const std::string& grid_file, const std::string& out) {
         (std::filesystem::temp_directory_path() / fmt::format("gx_network_{}.json", ::getpid()))
             .string();
     json fabrics = json::array();
-    for (const json& fabric : grid.at("fabrics")) {
+    for (const Fabric& fabric : grid.fabrics) {
         std::fflush(stdout);
         std::filesystem::remove(part);
         const int status = run_fabric(grid, fabric, part);
         if (status == cannot_make_hosts) return status;
         if (status != 0)
-            throw Error(fmt::format("fabric '{}' can't be measured: see above",
-                                    std::string(fabric.at("name"))));
+            throw Error(
+                fmt::format("fabric '{}' can't be measured: see above", fabric.name.view()));
         json one = json::parse(read_input("--json", part));
         std::filesystem::remove(part);
         for (json& row : one.at("rows")) rows.push_back(row);
         one.erase("rows");
         fabrics.push_back(one);
     }
-    for (const json& fabric : grid.at("fabrics")) {
-        const std::string name = fabric.at("name");
+    for (const Fabric& fabric : grid.fabrics) {
+        const std::string name(fabric.name.view());
         print(name, score(rows, name));
     }
     const Score all = score(rows);

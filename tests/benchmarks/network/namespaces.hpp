@@ -3,16 +3,18 @@
 
 #include <string>  // files
 
+#include "grid.hpp"  // Grid
+
 namespace gx::bench {
 
 /// The rank that an MPI launcher has given to this process; -1: there is no launcher.
 [[nodiscard]] int launcher_rank();
 
-/// Runs this program on the hosts of each fabric of `grid` ("": grid.json), prints the errors of
-/// all scored rows, and writes everything to `json`, if named. Returns the exit status.
+/// Runs this program on the hosts of each fabric of `grid`, prints the errors of all scored rows,
+/// and writes everything to `json`, if named. Returns the exit status.
 /// 77: this machine can't make hosts, as hosts.sh has said.
-/// Errors: gx::Error for a grid that can't be read, and where a fabric can't be measured.
-[[nodiscard]] int run_grid(const std::string& grid, const std::string& json);
+/// Errors: gx::Error where a fabric can't be measured.
+[[nodiscard]] int run_grid(const Grid& grid, const std::string& json);
 
 /// Runs `--overlap` of this program on two hosts whose links carry `rate_mbps`. Returns its exit
 /// status, or 77 as above.

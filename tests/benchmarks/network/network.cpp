@@ -246,6 +246,11 @@ void expect_known(const std::vector<std::string>& reducers) {
             throw Error("--reducer: " + unknown_name("reducer", name, views));
 }
 
+Grid grid_of(const Arguments& asked) {
+    const std::string file = asked.grid.empty() ? GX_NETWORK_GRID : asked.grid;
+    return read_grid(read_input("--grid", file), "--grid: " + file, reducer_names());
+}
+
 }  // namespace
 }  // namespace gx::bench
 
@@ -266,6 +271,6 @@ int main(int argc, char** argv) {
             return by_launcher ? gx::bench::measure_overlap(asked.json, asked.namespaces)
                                : gx::bench::run_overlap(asked.rate, asked.json);
         if (by_launcher) return gx::bench::measure_and_compare(asked), 0;
-        return gx::bench::run_grid(asked.grid, asked.json);
+        return gx::bench::run_grid(gx::bench::grid_of(asked), asked.json);
     });
 }
