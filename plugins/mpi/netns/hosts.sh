@@ -98,9 +98,13 @@ if [[ -z ${GX_NETNS:-} ]]; then
     GX_NETNS=1 setpriv --pdeathsig KILL unshare --net --mount --pid --fork --kill-child \
         --mount-proc --propagation private "$here/hosts.sh" "${given[@]}" <&0 &
     inner=$!
-    trap 'kill -KILL "$inner"; wait "$inner" || true; exit 143' TERM
-    trap 'kill -KILL "$inner"; wait "$inner" || true; exit 130' INT
-    trap 'kill -KILL "$inner"; wait "$inner" || true; exit 129' HUP
+    end() {  # end STATUS; without the shell's line about a job that was killed
+        { kill -KILL "$inner"; wait "$inner" || true; } 2>/dev/null
+        exit "$1"
+    }
+    trap 'end 143' TERM
+    trap 'end 130' INT
+    trap 'end 129' HUP
     status=0
     wait "$inner" || status=$?
     exit "$status"

@@ -153,6 +153,7 @@ TEST(MpiHostsScript, EndsByASignal) {
             .c_str());
     if (holds(read_text(output), "hosts.sh: skipped: ")) GTEST_SKIP() << read_text(output);
     EXPECT_EQ(WEXITSTATUS(status), 143) << read_text(output);
+    EXPECT_EQ(read_text(output), "") << "no line of the shell about what was killed";
 }
 
 }  // namespace

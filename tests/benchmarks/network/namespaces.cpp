@@ -28,7 +28,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int cannot_make_hosts = 77;
+constexpr int cannot_make_hosts = 77, interrupted = 130;  // exit statuses
 
 std::string quoted(const std::string& word) {
     std::string out = "'";
@@ -36,14 +36,18 @@ std::string quoted(const std::string& word) {
     return out + "'";
 }
 
-/// Runs this program with `options` on hosts of network namespaces. Returns its exit status.
+/// Runs this program with `options` on hosts of network namespaces. Returns its exit status;
+/// says so when a SIGINT has ended it, which this process ignores meanwhile.
 int run_on_hosts(const std::string& hosts, int eager, const std::string& options) {
     const int status = std::system(
         fmt::format("OMPI_MCA_btl_tcp_eager_limit={} {} {} --mpi {} -- {} --namespaces {}", eager,
                     quoted(GX_NETNS_HOSTS), hosts, GX_MPI_NAME,
                     quoted(std::filesystem::read_symlink("/proc/self/exe")), options)
             .c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    const int ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (ended == interrupted)
+        print_error("gx bench network: interrupted; the hosts are removed, no results written\n");
+    return ended;
 }
 
 /// Runs this program on one fabric, which writes `out`. Returns its exit status.
@@ -150,7 +154,7 @@ int run_grid(const Grid& grid, const std::string& out) {
         std::fflush(stdout);
         std::filesystem::remove(part);
         const int status = run_fabric(grid, fabric, part);
-        if (status == cannot_make_hosts) return status;
+        if (status == cannot_make_hosts || status == interrupted) return status;
         if (status != 0)
             throw Error(
                 fmt::format("fabric '{}' can't be measured: see above", fabric.name.view()));

@@ -12,12 +12,12 @@ namespace gx::bench {
 
 /// Runs this program on the hosts of each fabric of `grid`, prints the errors of all scored rows,
 /// and writes everything to `json`, if named. Returns the exit status.
-/// 77: this machine can't make hosts, as hosts.sh has said.
+/// 77: this machine can't make hosts, as hosts.sh has said; 130: interrupted, as it says.
 /// Errors: gx::Error where a fabric can't be measured.
 [[nodiscard]] int run_grid(const Grid& grid, const std::string& json);
 
 /// Runs `--overlap` of this program on two hosts whose links carry `rate_mbps`. Returns its exit
-/// status, or 77 as above.
+/// status, or 77 and 130 as above.
 [[nodiscard]] int run_overlap(int rate_mbps, const std::string& json);
 
 /// Of the last minute, by all programs of this machine; -1: unknown.
