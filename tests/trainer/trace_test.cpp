@@ -162,10 +162,12 @@ TEST(TraceSink, KnowsTheRatesWhenItStartsToRecord) {
     gx::TraceSink sink{.recording = false};
     sink.name_links({"a", "b"});
     sink.set_rate(0, Nanoseconds(1), {10});
-    sink.record(true, Nanoseconds(5));
+    sink.record(1, true, Nanoseconds(3));  // rates go with rank 0
+    sink.record(0, true, Nanoseconds(5));
     sink.set_rate(1, Nanoseconds(6), {20});
     sink.set_rate(1, Nanoseconds(6), {30});
-    sink.record(false, Nanoseconds(7));
+    sink.record(1, false, Nanoseconds(6));
+    sink.record(0, false, Nanoseconds(7));
     sink.set_rate(0, Nanoseconds(8), {0});
     std::vector<std::tuple<int, int, double>> found;
     for (const auto& c : sink.rates.changes)

@@ -3,7 +3,12 @@
 
 #include <algorithm>  // count_if
 #include <cmath>      // isnan
+#include <cstdint>    // int64_t
 #include <optional>   // what is timed
+#include <set>        // phases
+#include <string>     // their names
+#include <utility>    // pair
+#include <vector>     // of each rank
 
 #include <gtest/gtest.h>
 
@@ -219,6 +224,26 @@ TEST(Simulated, SpansLieWithinTheirRunAndPhasesDoNotOverlap) {
         ++phases;
     }
     EXPECT_EQ(phases, 2 * 5) << "five phases in each of two steps";
+}
+TEST(Simulated, SpansOfEachRankAreThoseOfItsLastSteps) {
+    using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<fp32>>, gx::Warmup<gx::Poly<2>>>;
+    const auto phases = [](const gx::RunRecord& r) {  // and their step, by rank
+        std::vector<std::multiset<std::pair<std::string, std::int64_t>>> found(3);
+        for (const gx::Span& s : r.spans)
+            if (s.track == gx::Track::compute && s.index >= 0)
+                found[std::size_t(s.rank)].emplace(s.name.view(), s.index);
+        return found;
+    };
+    auto world = cluster(3);
+    const Plain::Options options{.batch = 4, .trace_steps = 2};  // 4 steps
+    const auto prompt = phases(Plain(options).train(world, images()));
+    EXPECT_EQ(prompt[0].size(), 2U * 5);
+    EXPECT_EQ(prompt[1], prompt[0]);
+    EXPECT_EQ(prompt[2], prompt[0]);
+    const auto late = phases(Late({.batch = 4, .trace_steps = 2}).train(world, images()));
+    EXPECT_EQ(late[0].size(), 2U * 5);
+    EXPECT_EQ(late[1], late[0]);
+    EXPECT_EQ(late[2], late[0]);
 }
 
 // ---- Resumed in another world -------------------------------------------------------

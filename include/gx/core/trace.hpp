@@ -46,20 +46,25 @@ struct LinkRates {
 /// span.
 struct TraceSink {
     std::vector<Span> spans{};
-    bool recording = true;
+    bool recording = true;      ///< all ranks; false: those that record() began
+    std::vector<char> ranks{};  ///< whether record() began it
     LinkRates rates{};
     std::vector<BytesPerSecond> present{};  ///< of each link, recording or not
     std::vector<std::size_t> last{};        ///< of each link: one past its last change; 0: none
 
     void add(const Span& span) {
-        if (recording) spans.push_back(span);
+        if (records(span.rank)) spans.push_back(span);
+    }
+    [[nodiscard]] bool records(int rank) const {
+        return recording || (std::size_t(rank) < ranks.size() && ranks[std::size_t(rank)]);
     }
     /// Links from here on, in the order of their numbers, all of them idle.
     GX_COLD void name_links(std::vector<Label> names, std::vector<BytesPerSecond> capacities = {});
     /// Two changes at one instant are one: nothing flowed in between.
     void set_rate(int link, Nanoseconds now, BytesPerSecond rate);
-    /// Records or stops; what the links carry at this moment is noted in both cases.
-    void record(bool on, Nanoseconds now);
+    /// Begins or ends the recording of one rank's spans, and, with those of rank 0, of rates: what
+    /// the links carry at this moment is noted in both cases. No-op while all ranks are recorded.
+    void record(int rank, bool on, Nanoseconds now);
 };
 
 }  // namespace gx

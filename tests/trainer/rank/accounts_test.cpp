@@ -73,11 +73,15 @@ TEST(Accounts, GiveSpansToTheWorldsSink) {
     gx::TraceSink sink;
     sink.recording = false;
     Accounts first{.rank = 0, .sink = &sink}, other{.rank = 1, .sink = &sink};
-    other.trace(true, seconds(0));  // rank 0 speaks for all
-    EXPECT_FALSE(sink.recording);
     first.trace(true, seconds(0));
-    other.add(&Breakdown::input, seconds(0), seconds(1), "INPUT", 0);
-    EXPECT_EQ(sink.spans.size(), 1U);
+    other.add(&Breakdown::compute, seconds(0), seconds(1), "UPDATE", 0);  // not yet
+    EXPECT_TRUE(sink.spans.empty());
+    other.trace(true, seconds(1));
+    first.trace(false, seconds(1));
+    other.add(&Breakdown::input, seconds(1), seconds(2), "INPUT", 1);
+    first.add(&Breakdown::input, seconds(1), seconds(2), "INPUT", 1);
+    ASSERT_EQ(sink.spans.size(), 1U);
+    EXPECT_EQ(sink.spans[0].rank, 1);
     EXPECT_TRUE(other.spans.empty());
 }
 

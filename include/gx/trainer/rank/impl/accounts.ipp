@@ -20,7 +20,7 @@ GX_DECL Nanoseconds Accounts::add(double Breakdown::* part, Nanoseconds begin, N
 
 GX_DECL void Accounts::trace(bool on, Nanoseconds now) {
     tracing = on;
-    if (sink && rank == 0) sink->record(on, now);
+    if (sink) sink->record(rank, on, now);
 }
 
 GX_DECL double Accounts::over_all_parts(double sum) const {
