@@ -251,6 +251,7 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"ClaimComplete", "lost rank", without_pipeline<ClaimComplete<R>>(), world, lost},
         {"ClaimCompleteBetweenMachines", "lost rank",
          without_pipeline<ClaimCompleteBetweenMachines<R>>(), world, lost},
+        {"StaleOnLoss", "lost rank", without_pipeline<StaleOnLoss<R>>(), world, lost},
         {"DecideByOwnGradient", "decision", without_pipeline<R>(), world,
          &seeded::run_decision<DecideByOwnGradient{}>},
         {"BlindRankZero", "decision", without_pipeline<R>(), world,

@@ -139,13 +139,14 @@ void check_staleness(const Worlds& on, std::uint64_t seed, ConformanceReport& re
     check_staleness(under_test<R>(), any_world(on), seed, report);
 }
 
-/// When a rank takes no part, or none behind a gradient's first bucket, or its first two, every
-/// other rank reports an incomplete reduction, at least one names the lost rank, and nothing hangs.
-/// Check "lost rank".
+/// When a rank takes no part, or none behind a gradient's first bucket, or its first two, or none
+/// behind a first gradient, every other rank reports an incomplete reduction, at least one names
+/// the lost rank, and nothing hangs. Check "lost rank".
 ///
 ///     ranks    2, 3 and 5 on one machine, 2 x 2 without the first of a machine; where ranks are
 ///              threads 3 x 1, 2 x 3 without its last and 2 x 2 without another, too: processes
-///              may wait for each other until the deadline; in buckets 2 and 3
+///              may wait for each other until the deadline; in buckets 2 and 3; behind a first
+///              gradient 2, and where ranks are threads 3 and 2 x 2
 template <Reducer R, class Worlds>
 void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& report) {
     check_lost_rank(under_test<R, false>(), any_world(on), seed, report);

@@ -17,7 +17,8 @@ namespace gx::testing::detail {
 
 struct ReduceOptions {
     int dead_rank = -1;                         ///< takes no part
-    int dead_from_bucket = 0;                   ///< but in so many buckets of the first job
+    std::size_t dead_from_job = 0;              ///< but in so many jobs
+    int dead_from_bucket = 0;                   ///< and in so many buckets of the next one
     std::optional<std::uint64_t> arrival{};     ///< seed of the order of arrival
     std::optional<std::byte> before_arrival{};  ///< of a strict transport
     bool keep_residuals = false;                ///< of each rank, before and after each job

@@ -325,19 +325,26 @@ GX_DECL void check_staleness(const ReducerUnderTest& r, const AnyWorld& world, s
 
 GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,
                              ConformanceReport& report) {
-    const auto check = [&](Placement p, int dead, int from_bucket) {
+    const auto check = [&](Placement p, int dead, int from_bucket, std::size_t from_job = 0) {
         const int n = p.ranks();
-        const auto out = detail::reduce(r, world, p, {wide_magnitudes(seed, n, 64)}, report,
+        std::vector<Rows> jobs;
+        for (std::size_t j = 0; j <= from_job; ++j)
+            jobs.push_back(wide_magnitudes(seed + j, n, 64));
+        const auto out = detail::reduce(r, world, p, std::move(jobs), report,
                                         {.dead_rank = dead,
+                                         .dead_from_job = from_job,
                                          .dead_from_bucket = from_bucket,
                                          .bucket_elements = from_bucket > 0 ? std::size_t{24} : 0});
         bool named = false;
         for (int rank = 0; rank < n; ++rank) {
-            const Delivery& d = out.reports[0][static_cast<std::size_t>(rank)].delivery;
-            const bool missed =
-                d.outcome == Delivery::Outcome::timed_out || d.outcome == Delivery::Outcome::lost;
-            named |= rank != dead && missed && d.peer == dead;
-            if (rank != dead && d.complete())
+            if (rank == dead) continue;
+            const auto me = static_cast<std::size_t>(rank);
+            for (const auto& reports : out.reports) {  // the loss may cancel waits of a job before
+                const Delivery& d = reports[me].delivery;
+                named |= d.peer == dead && (d.outcome == Delivery::Outcome::timed_out ||
+                                            d.outcome == Delivery::Outcome::lost);
+            }
+            if (out.reports[from_job][me].complete())
                 report.add("lost rank", detail::text(p) + ": rank " + std::to_string(rank) +
                                             " reports a complete reduction without rank " +
                                             std::to_string(dead) +
@@ -361,6 +368,12 @@ GX_DECL void check_lost_rank(const ReducerUnderTest& r, const AnyWorld& world, s
     }
     check({1, 3}, 1, 1);
     check({1, 2}, 1, 2);
+    // the second gradient, after one that is whole and that a reducer may have kept
+    check({1, 2}, 1, 0, 1);
+    if (!world.gather) {
+        check({1, 3}, 1, 0, 1);
+        check({2, 2}, 2, 0, 1);
+    }
 }
 
 GX_DECL void check_law(const ReducerUnderTest& r, const AnyWorld& world, std::uint64_t seed,

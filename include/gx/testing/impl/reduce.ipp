@@ -213,12 +213,6 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         };
         std::vector<GuardedRow> rows;
         for (const Rows& job : out.rows) rows.emplace_back(job[me]);
-        if (rank.rank() == options.dead_rank) {
-            if (options.dead_from_bucket > 0)
-                (void)reduce_in_buckets(*reducer, link, rows[0].values(), options.bucket_elements,
-                                        0, 1, options.dead_from_bucket);
-            return;
-        }
         keep(0);
         const auto number = [&](std::size_t job) {
             return options.gradients.empty() ? std::uint64_t{job} : options.gradients[job];
@@ -226,6 +220,11 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
         for (std::size_t j = 0, settled = 0; j < out.rows.size(); ++j) {
             const std::uint64_t gradient = number(j);
             const float loss_scale = options.loss_scales.empty() ? 1 : options.loss_scales[j];
+            if (rank.rank() == options.dead_rank && j == options.dead_from_job) {
+                (void)reduce_in_buckets(*reducer, link, rows[j].values(), options.bucket_elements,
+                                        gradient, loss_scale, options.dead_from_bucket);
+                return;
+            }
             out.reports[j][me] = reduce_in_buckets(*reducer, link, rows[j].values(),
                                                    options.bucket_elements, gradient, loss_scale);
             const bool complete = out.reports[j][me].complete();
