@@ -125,6 +125,8 @@ std::vector<SeededBug> mutants_on(const Worlds& on) {
         {"ReadBeforeArrival", "arrival", without_pipeline<ReadBeforeArrival<R>>(), world, arrival},
         {"WriteBeforeSent", "messages", without_pipeline<WriteBeforeSent<R>>(), world, arrival},
         {"KeepResidue", "sequence", without_pipeline<KeepResidue<R>>(), world, sequence},
+        {"KeepLastOfOneLonger", "sequence", without_pipeline<KeepLastOfOneLonger<R>>(), world,
+         sequence},
         {"DriftAfterCalls", "sequence", without_pipeline<DriftAfterCalls<R>>(), world, sequence},
         {"DriftAfterCallsOfFeedback", "state",
          without_pipeline<DriftAfterCalls<ErrorFeedback<R>, 200>>(), world,

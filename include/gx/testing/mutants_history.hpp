@@ -77,6 +77,21 @@ private:
     float residue_ = 0;
 };
 
+/// Seeded bug: the last value is that of the reduction before, if it was one value longer.
+template <Reducer R>
+struct KeepLastOfOneLonger : Mutant<R> {
+    ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {
+        const ReduceReport report = this->inner_.all_reduce(link, bucket);
+        if (!bucket.empty() && before_.size() == bucket.size() + 1)
+            bucket[bucket.size() - 1] = before_[bucket.size() - 1];
+        before_.assign(bucket.begin(), bucket.end());
+        return report;
+    }
+
+private:
+    std::vector<float> before_;
+};
+
 /// Adds to the next reduction a little of the last one, which state() does not hold: that has one
 /// value, and it never changes.
 template <Reducer R>
