@@ -457,12 +457,12 @@ TEST(Errors, OfEarlierWorkNameTheQueue) {
 
 TEST(Watch, EndsAWaitThatNothingElseEnds) {
     cuda_testing::reset({.progress = StreamProgress::late, .check_at_exit = false});
-    DeviceContext gpu(0);
-    Queue queue(gpu, "communication");
     bool arrives = false, ran = false;
+    int calls = 0;
+    DeviceContext gpu(0);  // asks its watch as it ends, too
+    Queue queue(gpu, "communication");
     cuda_testing::enqueue_when(
         queue.stream(), "receive", [&] { return arrives; }, [&] { ran = true; });
-    int calls = 0;
     gpu.watch([&]() -> Delivery {
         if (++calls < 3) return {};
         arrives = true;  // as after an abort
