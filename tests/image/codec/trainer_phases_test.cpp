@@ -1,6 +1,8 @@
 // Phases of a run decode straight to their size; tests of rectangular images; top-1 of all of them.
 #include <gx/image/codec/recipe.hpp>
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include <gx/image/codec/recipe_decoder.hpp>   // RecipeDecoder
@@ -280,6 +282,29 @@ TEST(Rectangles, AreTestedInTheSizesOfTheirBatches) {
         expect_same_learning(Training(o).train(cluster, Sources{train, test}), r);
         Far far({{2, 1}, 1});
         expect_same_learning(Training(o).train(far, Sources{train, test}), r);
+    }
+}
+// What a device holds at a time is no matter of what is tested.
+TEST(Rectangles, AreThoseOfTheBatchThatMicroBatchesCut) {
+    const Folder folder;
+    const Files files(folder);
+    const auto train = train_of(files);
+    const Decoded test(
+        files.test,
+        RecipeDecoder(CentreRecipe({.to = {100, 100}, .shorter = 114, .rectangular = true})));
+    Training::Options o = options(1);
+    o.micro_batches = 3;
+    o.phases = {{0, 6, 24}};
+    for (const int ranks : {1, 2}) {
+        o.output = folder.path / ("out" + std::to_string(ranks));
+        auto wall = threads(ranks);
+        const RunRecord r = Training(o).train(wall, Sources{train, test});
+        const Checkpoint c = read_checkpoint(o.output / checkpoint_name(1),
+                                             graph<Pooled>({.input = {3, 8, 8}, .classes = 3}));
+        const Tested expected = tested_by_hand(files.test, c, 6, 24);
+        EXPECT_GT(std::abs(tested_by_hand(files.test, c, 2, 24).loss - expected.loss), 1e-5);
+        EXPECT_NEAR(r.epochs[0].test_loss, expected.loss, 1e-6) << ranks;
+        EXPECT_DOUBLE_EQ(r.epochs[0].test_accuracy_pct, 100.0 * expected.correct / 17) << ranks;
     }
 }
 // The oracle: the tests of runs whose recipe is the same from the first epoch on. No image changes

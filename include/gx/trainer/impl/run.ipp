@@ -125,8 +125,7 @@ GX_COLD GX_DECL void expect_views_fit(const Run& run) {
         std::set<std::pair<int, int>> seen{{p.graph.input.height, p.graph.input.width}};
         try {
             for (int epoch = p.first_epoch; epoch < end; ++epoch)
-                for (const SampleView& view :
-                     run.data.test.views(p.graph.input, epoch, p.micro_batch))
+                for (const SampleView& view : run.data.test.views(p.graph.input, epoch, p.batch))
                     if (seen.emplace(view.shape.height, view.shape.width).second)
                         (void)run.graph_at(view.shape);
         } catch (const Error& e) {

@@ -76,7 +76,7 @@ std::optional<std::string> GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
             state().load(state().canonical(all.subspan(O::average_vector * elements_, elements_)));
         }
     const std::vector<SampleView> views =
-        run_.data.test.views(phase().graph.input, epoch_, phase().micro_batch);
+        run_.data.test.views(phase().graph.input, epoch_, phase().batch);
     std::optional<std::string> bad;
     const auto bad_loss = [&](std::optional<std::string> layer) {
         if (!bad) bad = std::move(layer).value_or("the loss");
