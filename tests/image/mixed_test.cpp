@@ -133,7 +133,7 @@ TEST(MixedTraining, IsTheSameInEveryWorldAndResumes) {
     const Mixed cut(data.train, CutMix{.alpha = 1}, 7);
     for (const SourceRef other : {SourceRef(weaker), SourceRef(seeded), SourceRef(cut)})
         EXPECT_TRUE(holds(error_of([&] { (void)trained(threads(3), other, data, o); }),
-                          "other images", "mixed or normalised otherwise"));
+                          "other images", "mixed, normalised or"));
 }
 struct Pooled : Network<ImageShape{1, 4, 4}, 3, Conv<2, 3, 1, 1>, GlobalAvgPool, Classifier> {
     static constexpr std::string_view name = "Pooled";

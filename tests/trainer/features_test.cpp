@@ -100,6 +100,37 @@ TEST(CachedFeatures, AreTheFeaturesOfTheFirstEpoch) {
     EXPECT_EQ(a, std::vector<float>(cached.values().begin(), cached.values().end()));
 }
 
+/// Its layer "act" has no weights, and the shape of what it is given.
+struct Flat
+    : Network<ImageShape{1, 4, 4}, 3, Named<"stem", Conv<6, 3, 1, 1>>, Named<"norm", BatchNorm>,
+              Named<"act", ReLU>, Named<"pool", GlobalAvgPool>, Named<"fc", Classifier>> {
+    static constexpr std::string_view name = "Flat";
+};
+// A resumed run, and the ranks of one, compare it.
+TEST(Features, HaveTheContentOfImagesAndPrefix) {
+    const Split data = images(), others = images(24, 8);
+    const Graph whole = graph<Flat>();
+    const Weights w = trained(whole);
+    const auto content = [&](const SourceRef& source, const Weights& weights, const char* layer) {
+        return Features<Device>(source, whole, weights, layer).content();
+    };
+    const std::uint64_t known = content(data.train, w, "pool");
+    EXPECT_NE(known, 0u);
+    EXPECT_EQ(content(data.train, w, "pool"), known);
+    Weights behind = w, parameters = w, statistics = w;
+    behind.parameters.back() += 1;
+    parameters.parameters[0] += 1;
+    statistics.statistics[0] += 1;
+    EXPECT_EQ(content(data.train, behind, "pool"), known);
+    EXPECT_NE(content(data.train, parameters, "pool"), known);
+    EXPECT_NE(content(data.train, statistics, "pool"), known);
+    EXPECT_NE(content(data.train, w, "act"), known) << "of the same weights and shape";
+    EXPECT_NE(content(others.train, w, "pool"), known);
+    Dataset brighter = data.train;
+    brighter.mean[0] += 0.25f;
+    EXPECT_NE(content(brighter, w, "pool"), known) << "what the prefix is given differs";
+}
+
 // ---- Fine-tuning --------------------------------------------------------------------
 TEST(Features, TrainAHeadWhosePrefixStaysAsItWas) {
     const Split data = images(40, 12);
@@ -137,6 +168,23 @@ TEST(Features, TrainAHeadWhosePrefixStaysAsItWas) {
         hits += std::max_element(&logits[3 * i], &logits[3 * i] + 3) - &logits[3 * i] == labels[i];
     EXPECT_NEAR(run.epochs.back().test_accuracy_pct, hits * 100.0 / 12, 1e-9)
         << "the joined network is what was tested";
+}
+
+TEST(Features, OfAnotherPrefixEndTheResumedRun) {
+    const Split data = images(40, 12);
+    const Graph whole = graph<Deep>();
+    const Weights w = trained(whole), newer = initial_weights(whole, 6);
+    const Features<Device> train(data.train, whole, w, "fc"), other(data.train, whole, newer, "fc");
+    const Folder folder;
+    using Tuner = Trainer<Head<Deep, "fc">, Ring<fp32>, Constant>;
+    Tuner::Options o{.batch = 5, .epochs = 2, .output = folder.path, .evaluate = false};
+    auto world = threads(2);
+    const RunRecord run = Tuner(o).train(world, Sources{train, {}});
+    o.resume = folder.path / checkpoint_name(1);
+    o.output.clear();
+    expect_same_learning(Tuner(o).train(world, Sources{train, {}}), run);
+    EXPECT_TRUE(holds(error_of([&] { (void)Tuner(o).train(world, Sources{other, {}}); }),
+                      "before fc'", "made into features otherwise"));
 }
 
 // Their loss needs both labels, and what is mixed changes with the epoch.

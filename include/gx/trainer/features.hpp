@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>    // min
-#include <cstdint>      // int64_t
+#include <cstdint>      // int64_t, uint64_t
 #include <memory>       // unique_ptr
 #include <span>         // samples
 #include <string>       // names
@@ -31,9 +31,13 @@ struct Plan {
     Weights weights{};             ///< of the prefix
     loader::PixelValues values{};  ///< normalised pixels of the source
     EvaluatorOptions options{};
+    std::uint64_t prefix_hash = 0;  ///< of the weights and of the place of the cut
 };
 [[nodiscard]] GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& weights,
                                 std::string_view from, const EvaluatorOptions& options);
+
+/// Of the source's samples, their normalisation and the prefix; 0 where that of the source is.
+[[nodiscard]] GX_DECL std::uint64_t content(const Plan& plan);
 
 /// Calls `run` for batches of the pixels of samples `indices`, which `reader` reads; then `out`
 /// refers to `values`, where run() has put the features.
@@ -105,8 +109,8 @@ public:
     }
     [[nodiscard]] std::int64_t largest_class() const { return plan_->source.largest_class(); }
     [[nodiscard]] bool mixes() const { return plan_->source.mixes(); }
-    /// Of the source's samples; not of the prefix.
-    [[nodiscard]] std::uint64_t content() const { return plan_->source.content(); }
+    /// Of the source's images and the prefix: a run does not go on over features of other weights.
+    [[nodiscard]] std::uint64_t content() const { return detail::features::content(*plan_); }
 
 private:
     class Reader final : public SampleReader {
@@ -139,6 +143,8 @@ public:
     [[nodiscard]] SourceInfo info() const { return info_; }
     [[nodiscard]] GX_DECL std::unique_ptr<SampleReader> open() const;
     [[nodiscard]] std::int64_t largest_class() const { return largest_class_; }
+    /// Of the numbers: a run that began on Features does not go on over cached ones, nor the other
+    /// way round, as their images may differ from the second epoch on.
     [[nodiscard]] std::uint64_t content() const { return content_; }
     /// Shapes: (count, C, H, W).
     [[nodiscard]] std::span<const float> values() const { return values_; }

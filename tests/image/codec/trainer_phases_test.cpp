@@ -185,7 +185,7 @@ TEST(DecodedPhases, RefuseToResumeWithAnotherRecipe) {
     };
     for (const auto& other :
          {decoded(crop), decoded(flip), decoded(seed), decoded(recipe, {.orient = true})})
-        EXPECT_TRUE(holds(refusal(other), "cropped, augmented, mixed or normalised otherwise",
+        EXPECT_TRUE(holds(refusal(other), "cropped, augmented, mixed, normalised or",
                           "give the same training set, its decoder and their options"));
     const Mixed mixed(train, MixUp{.alpha = 0.2}, 1);
     EXPECT_TRUE(holds(refusal(mixed), "mixed"));

@@ -11,6 +11,7 @@
 #include <gx/core/hash.hpp>       // mix64
 #include <gx/core/hash_bits.hpp>  // hash_bits
 #include <gx/trainer/features.hpp>
+#include <gx/trainer/setup.hpp>  // data_hash
 
 namespace gx {
 
@@ -39,11 +40,19 @@ GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& we
                                 weights.statistics.begin() + p.prefix.statistic_elements());
     p.values = loader::PixelValues(images);
     p.info = images;
-    p.info.shape = graph.tensors[std::size_t(cut_before(graph, from).tensor)];
+    const GraphCut cut = cut_before(graph, from);
+    p.prefix_hash = mix64(mix64(std::uint64_t(cut.first) ^ hash_bits(p.weights.parameters)) ^
+                          hash_bits(p.weights.statistics));
+    p.info.shape = graph.tensors[std::size_t(cut.tensor)];
     p.info.name = images.name + " before " + std::string(from);
     p.info.mean.assign(std::size_t(p.info.shape.channels), 0.0f);
     p.info.deviation.assign(std::size_t(p.info.shape.channels), 1.0f);
     return p;
+}
+
+GX_DECL std::uint64_t content(const Plan& plan) {
+    const std::uint64_t images = trainer::data_hash(plan.source);
+    return images == 0 ? 0 : mix64(images ^ plan.prefix_hash);
 }
 
 GX_DECL BatchedReader::BatchedReader(const Plan& plan)

@@ -219,8 +219,9 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
         c.images != data.train.count() || c.data_hash == 0 || data_hash == 0 ||
             c.data_hash == data_hash,
         fmt::format("it was trained on other images than those of '{}', or on images "
-                    "cropped, augmented, mixed or normalised otherwise ({:016x} and "
-                    "{:016x}): give the same training set, its decoder and their options",
+                    "cropped, augmented, mixed, normalised or made into features otherwise "
+                    "({:016x} and {:016x}): give the same training set, its decoder and their "
+                    "options",
                     data.train.info().name, c.data_hash, data_hash));
     for (const Checkpoint::ReducerVector& v : c.reducer)
         problems.check(v.replicated || c.ranks == ranks,
