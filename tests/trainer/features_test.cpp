@@ -241,6 +241,36 @@ TEST(Features, OfSamplesThatLieAreRefused) {
         holds(trouble({pixels.data(), 2, {1, 2, 2}}), "'lying': sample 0 is an image of 1"));
     EXPECT_TRUE(holds(trouble({nullptr, 2, {1, 4, 4}}), "sample 0 has neither pixels nor values"));
 }
+/// Images that are tested in rectangles from an epoch on.
+struct Rectangular {
+    const Dataset& images;
+    int first_epoch;
+    [[nodiscard]] SourceInfo info() const { return SourceRef(images).info(); }
+    [[nodiscard]] std::unique_ptr<SampleReader> open() const { return SourceRef(images).open(); }
+    [[nodiscard]] std::vector<SampleView> views(ImageShape shape, int epoch, int) const {
+        if (epoch < first_epoch) return {};
+        return {{{0}, {shape.channels, shape.height, shape.width + 1}}};
+    }
+};
+TEST(Features, HaveNoRectangles) {
+    const Split data = images(40, 12);
+    const Graph whole = graph<Deep>();
+    const Weights w = trained(whole);
+    const Rectangular at_once{data.test, 0}, later{data.test, 2};
+    EXPECT_TRUE(holds(error_of([&] { Features<Device>(at_once, whole, w, "fc"); }),
+                      "data set '" + data.test.name + "' has rectangular images in epoch 0",
+                      "features have one shape", "'rectangular' set to false"));
+    const Features<Device> train(data.train, whole, w, "fc"), test(later, whole, w, "fc");
+    const auto trouble = [&](int epochs) {
+        auto world = threads(2);
+        return error_of([&] {
+            (void)Trainer<Head<Deep, "fc">, Ring<fp32>, Constant>({.batch = 5, .epochs = epochs})
+                .train(world, Sources{train, test});
+        });
+    };
+    EXPECT_EQ(trouble(2), "no error");
+    EXPECT_TRUE(holds(trouble(3), "has rectangular images in epoch 2"));
+}
 TEST(Features, SayWhatTheyCanNot) {
     const Split data = images();
     const Graph whole = graph<Deep>(), wide = graph<Deep>({.input = {1, 8, 8}});

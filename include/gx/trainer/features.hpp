@@ -10,6 +10,7 @@
 #include <utility>      // move
 #include <vector>       // values
 
+#include <gx/core/cold.hpp>                   // GX_COLD
 #include <gx/core/decl.hpp>                   // GX_DECL
 #include <gx/core/device.hpp>                 // Batch
 #include <gx/loader/detail/pixel_values.hpp>  // PixelValues, decode
@@ -35,6 +36,9 @@ struct Plan {
 };
 [[nodiscard]] GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& weights,
                                 std::string_view from, const EvaluatorOptions& options);
+
+/// Throws if a test of the source in `epoch` has rectangular images.
+GX_COLD GX_DECL void expect_one_shape(const Plan& plan, int epoch);
 
 /// Of the source's samples, their normalisation and the prefix; 0 where that of the source is.
 [[nodiscard]] GX_DECL std::uint64_t content(const Plan& plan);
@@ -86,7 +90,8 @@ private:
 /// The source's images may change from epoch to epoch (crops, colours); cached features are those
 /// of epoch 0. The source must outlive it.
 ///
-/// Errors: gx::Error for a layer at which the network can't be cut, and images of another shape.
+/// Errors: gx::Error for a layer at which the network can't be cut, and images of another shape, or
+///         of several: rectangular validation.
 /// Order:  features do not depend on ranks; on the batch as the device's bits do.
 /// Cost:   a reader has a device of its own, on the GPU of the options where it is one, and the
 ///         layers' weights; a forward pass an image.
@@ -106,6 +111,11 @@ public:
     [[nodiscard]] SourceInfo info() const { return plan_->info; }
     [[nodiscard]] std::unique_ptr<SampleReader> open() const {
         return std::make_unique<Reader>(plan_);
+    }
+    /// None; throws where a test of the source has rectangles in `epoch`.
+    [[nodiscard]] std::vector<SampleView> views(ImageShape, int epoch, int) const {
+        detail::features::expect_one_shape(*plan_, epoch);
+        return {};
     }
     [[nodiscard]] std::int64_t largest_class() const { return plan_->source.largest_class(); }
     [[nodiscard]] bool mixes() const { return plan_->source.mixes(); }

@@ -47,7 +47,16 @@ GX_DECL Plan plan(const SourceRef& source, const Graph& graph, const Weights& we
     p.info.name = images.name + " before " + std::string(from);
     p.info.mean.assign(std::size_t(p.info.shape.channels), 0.0f);
     p.info.deviation.assign(std::size_t(p.info.shape.channels), 1.0f);
+    expect_one_shape(p, 0);
     return p;
+}
+
+GX_COLD GX_DECL void expect_one_shape(const Plan& plan, int epoch) {
+    if (plan.source.views(plan.images.shape, epoch, plan.options.batch).empty()) return;
+    throw Error(fmt::format(
+        "gx: data set '{}' has rectangular images in epoch {}, and features have one shape: make "
+        "them of square images, by a recipe with 'rectangular' set to false",
+        plan.images.name, epoch));
 }
 
 GX_DECL std::uint64_t content(const Plan& plan) {
