@@ -34,6 +34,7 @@ TEST(Peer, EndsWithABenchmarkThatIsKilledBetweenTurns) {
         (void)!write(ends[1], &child, sizeof(child));
         raise(SIGKILL);
     }
+    close(ends[1]);  // so that the end of the benchmark ends the read
     pid_t peer = 0;
     ASSERT_EQ(read(ends[0], &peer, sizeof(peer)), ssize_t{sizeof(peer)});
     ASSERT_EQ(waitpid(benchmark, nullptr, 0), benchmark);
@@ -46,6 +47,8 @@ TEST(Peer, EndsWithABenchmarkThatIsKilledBetweenTurns) {
     if (ended == 0) kill(peer, SIGKILL), waitpid(peer, nullptr, 0);
     EXPECT_EQ(ended, peer) << "it was still there after 10 s";
     EXPECT_TRUE(WIFSIGNALED(status));
+    close(ends[0]);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 }  // namespace
