@@ -47,7 +47,7 @@ struct StateVector {
 
     [[nodiscard]] std::size_t size() const {
         if (on_device == nullptr) return values.size();
-        return part.size() > 0 ? static_cast<std::size_t>(part.size()) : on_device->size();
+        return part.end > 0 ? static_cast<std::size_t>(part.size()) : on_device->size();
     }
 };
 using StateList = std::vector<StateVector>;
