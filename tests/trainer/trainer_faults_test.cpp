@@ -13,17 +13,18 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/core/detail/rethrow_named.hpp>    // rethrow_named
-#include <gx/model/init.hpp>                   // initial_parameters
-#include <gx/reducer/double_buffered.hpp>      // DoubleBuffered
-#include <gx/reducer/multi_ring.hpp>           // MultiRing
-#include <gx/reducer/ring.hpp>                 // Ring
-#include <gx/sim/world/cluster.hpp>            // Cluster
-#include <gx/sim/world/device.hpp>             // Device
-#include <gx/sim/catalog/simple_clusters.hpp>  // ethernet_10g
-#include <gx/sim/fault/faults.hpp>             // DeadGpu
-#include <gx/testing/mutants.hpp>              // Mutant
-#include <trainer/small.hpp>                   // images, threads, Folder
+#include <gx/core/detail/rethrow_named.hpp>       // rethrow_named
+#include <gx/model/init.hpp>                      // initial_parameters
+#include <gx/reducer/double_buffered.hpp>         // DoubleBuffered
+#include <gx/reducer/multi_ring.hpp>              // MultiRing
+#include <gx/reducer/ring.hpp>                    // Ring
+#include <gx/sim/world/cluster.hpp>               // Cluster
+#include <gx/sim/world/device.hpp>                // Device
+#include <gx/sim/catalog/simple_clusters.hpp>     // ethernet_10g
+#include <gx/sim/fault/faults.hpp>                // DeadGpu
+#include <gx/survival/continue_on_survivors.hpp>  // ContinueOnSurvivors
+#include <gx/testing/mutants.hpp>                 // Mutant
+#include <trainer/small.hpp>                      // images, threads, Folder
 
 namespace {
 
@@ -325,8 +326,8 @@ TEST(BadLoss, IsFoundInTheTestSetToo) {
     const Steep trainer(
         {.batch = 40, .scheduler = {.peak_rate = 3e38f}, .optimizer = {.weight_decay = 0.9f}});
     EXPECT_TRUE(holds(error_of([&] { (void)trainer.train(world, images()); }),
-                      "rank 0, the test behind epoch 1: the loss is not finite", "outputs of ",
-                      "Look at the test images."));
+                      "rank 0, the test behind epoch 1: the loss is not finite",
+                      "outputs of linear 'fc", "Its weights may have diverged: lower"));
 }
 /// The first test image that any rank sees is NaN.
 struct SpoiltTest : gx::reference::Device {
@@ -350,14 +351,65 @@ TEST(BadLoss, OfATestImageLosesNoEpoch) {
                           ", the test behind epoch 1: the loss is not finite; the first such "
                           "values are outputs of input 'input'. Look at the test images, or go on "
                           "from epoch-0001.safetensors with 'evaluate = false'."));
+        o.epochs = 1;
         o.resume = "latest";
+        SpoiltTest::tests = 0;
+        EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                          "the test behind epoch 1", "epoch-0001.safetensors"))
+            << "the run is over, and has no test";
+        const double late = T(o).train(world, images()).epochs.at(0).test_loss;
+        o.epochs = 3;
         o.evaluate = false;
         const gx::RunRecord r = T(o).train(world, images());
         EXPECT_EQ(r.epochs.size(), 3u);
         o.resume = "";
         o.output.clear();
-        EXPECT_EQ(r.weights_hash, T(o).train(world, images()).weights_hash);
+        o.evaluate = true;
+        const gx::RunRecord whole = T(o).train(world, images());
+        EXPECT_EQ(r.weights_hash, whole.weights_hash);
+        EXPECT_EQ(late, whole.epochs[0].test_loss);
     }
+}
+TEST(BadLoss, ARunThatIsOverIsTestedWhereItWasNot) {
+    const auto expect = [](auto trainer, auto& world) {
+        const Folder folder;
+        auto o = trainer.options();
+        o.output = folder.path;
+        o.resume = "latest";
+        o.evaluate = false;
+        using T = decltype(trainer);
+        const gx::RunRecord untested = T(o).train(world, images());
+        EXPECT_TRUE(std::isnan(untested.test_accuracy_pct()));
+        EXPECT_TRUE(std::isnan(T(o).train(world, images()).test_accuracy_pct()));
+        o.evaluate = true;
+        const gx::RunRecord tested = T(o).train(world, images());
+        o.resume = "";
+        o.output.clear();
+        const gx::RunRecord whole = T(o).train(world, images());
+        EXPECT_EQ(tested.test_accuracy_pct(), whole.test_accuracy_pct());
+        EXPECT_EQ(tested.epochs.back().test_loss, whole.epochs.back().test_loss);
+        EXPECT_EQ(tested.weights_hash, whole.weights_hash);
+        EXPECT_EQ(tested.epochs.size(), whole.epochs.size());
+        EXPECT_EQ(tested.steps.size(), whole.steps.size());
+    };
+    using Late = gx::Trainer<Net, gx::DoubleBuffered<gx::Ring<fp32>>, gx::Constant>;
+    using Surviving = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant, gx::ContinueOnSurvivors>;
+    auto world = threads(3);
+    auto cluster = gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(3));
+    expect(Late({.batch = 4, .epochs = 2}), world);
+    expect(Late({.batch = 4, .epochs = 2}), cluster);
+    expect(Surviving({.batch = 4, .epochs = 2}), cluster);
+}
+TEST(BadLoss, OfATestImageNamesNoCheckpointThatCannotBeWritten) {
+    using T = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    const Folder folder;
+    std::filesystem::create_directories(folder / "epoch-0001.safetensors" / "held");
+    T::Options o{.batch = 4, .epochs = 3, .output = folder.path};
+    o.checkpoints.stop_on_failure = false;
+    auto world = threads<SpoiltTest>(2);
+    SpoiltTest::tests = 0;
+    EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                      "outputs of input 'input'. Look at the test images."));
 }
 
 // ---- Ranks that throw ---------------------------------------------------------------

@@ -112,7 +112,8 @@ struct Run {
     std::optional<Weights> initial{};      ///< none: at random
     std::optional<Checkpoint> resume{};    ///< none: start anew
     std::filesystem::path resumed_from{};  ///< its file
-    bool is_over = false;                  ///< it lies behind the last epoch: "latest" found it
+    bool is_over = false;                  ///< it lies behind the last epoch: "latest" found it;
+                                           ///< and nothing is left to test
     std::uint64_t data_hash = 0;           ///< of the training set, where checkpoints need it
     std::uint64_t test_data_hash = 0;      ///< of the last test set of the run; 0: none, or unknown
     std::string rescaled{};  ///< what changes with another rank count or batch; a sentence
@@ -156,6 +157,9 @@ GX_COLD GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept;
 
 /// Fills in what the checkpoint of a run that is over holds: rows, times, cost.
 GX_COLD GX_DECL void restore_record(const Run& run, RunRecord& record);
+
+/// The last epoch that the run's checkpoint has done, where it is to be tested and was not.
+GX_COLD [[nodiscard]] GX_DECL std::optional<EpochRow> last_without_test(const Run& run);
 
 /// What a rank compares with the others before it starts.
 GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);

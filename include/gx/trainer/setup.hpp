@@ -138,9 +138,9 @@ GX_COLD [[nodiscard]] GX_DECL std::string progress_words(int epoch, int epochs, 
 // Errors of a run; each throws gx::Error.
 GX_COLD [[noreturn]] GX_DECL void throw_bad_loss(int rank, std::int64_t step,
                                                  const std::string& layer, float rate);
-/// `saved`: the epoch has a checkpoint.
+/// `saved`: the epoch's checkpoint; empty: none.
 GX_COLD [[noreturn]] GX_DECL void throw_bad_test(int rank, int epoch, const std::string& layer,
-                                                 bool saved);
+                                                 const std::string& saved);
 /// Of a step whose queued work is not that of the steps that it repeats.
 GX_COLD [[noreturn]] GX_DECL void throw_not_repeated(int rank, std::int64_t step,
                                                      const std::string& reducer,

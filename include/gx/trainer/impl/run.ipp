@@ -22,6 +22,7 @@
 #include <gx/trainer/monitor/step_gate.hpp>          // StepGate
 #include <gx/trainer/monitor/watchers.hpp>           // Watchers
 #include <gx/trainer/rank/accounts.hpp>              // Accounts
+#include <gx/trainer/rows.hpp>                       // read_rows
 #include <gx/trainer/run.hpp>
 #include <gx/trainer/safetensors.hpp>  // read_safetensors_metadata
 
@@ -334,7 +335,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
                             run.composition.survives && !run.composition.goes_back, latest},
                            data, run.data_hash, world.ranks);
     run.resumed_from = o.resume;
-    run.is_over = run.resume->epoch == o.epochs;
+    run.is_over = run.resume->epoch == o.epochs && !last_without_test(run);
     expect_replaceable(run);
     if (!run.is_over) compare_with_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
@@ -466,6 +467,14 @@ GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept {
     } catch (...) {  // out of memory; the run has its error
     }
     run.watchers->run_failed(error, left);
+}
+
+GX_DECL std::optional<EpochRow> last_without_test(const Run& run) {
+    if (!run.options.evaluate || !run.resume) return {};
+    RunRecord record;
+    read_rows(run.resume->record, record);
+    if (record.epochs.empty() || !std::isnan(record.epochs.back().test_loss)) return {};
+    return record.epochs.back();
 }
 
 GX_DECL void restore_record(const Run& run, RunRecord& record) {

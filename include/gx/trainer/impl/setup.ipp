@@ -435,14 +435,20 @@ GX_DECL void throw_bad_loss(int rank, std::int64_t step, const std::string& laye
                     "warmup, or look at this step's images.",
                     rank, step, layer, rate));
 }
-GX_DECL void throw_bad_test(int rank, int epoch, const std::string& layer, bool saved) {
-    throw Error(fmt::format(
-        "rank {}, the test behind epoch {}: the loss is not finite; the first such "
-        "values are outputs of {}. Look at the test images{}.",
-        rank, epoch + 1, layer,
-        saved
-            ? fmt::format(", or go on from {} with 'evaluate = false'", checkpoint_name(epoch + 1))
-            : ""));
+GX_DECL void throw_bad_test(int rank, int epoch, const std::string& layer,
+                            const std::string& saved) {
+    const std::string advice =
+        !layer.starts_with("input ")
+            ? "Its weights may have diverged: lower the learning rate, or lengthen the warmup"
+        : saved.empty() ? "Look at the test images"
+                        : fmt::format(
+                              "Look at the test images, or go on from {} with "
+                              "'evaluate = false'",
+                              saved);
+    throw Error(
+        fmt::format("rank {}, the test behind epoch {}: the loss is not finite; the first such "
+                    "values are outputs of {}. {}.",
+                    rank, epoch + 1, layer, advice));
 }
 GX_DECL void throw_not_repeated(int rank, std::int64_t step, const std::string& reducer,
                                 const char* difference) {

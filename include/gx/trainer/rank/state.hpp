@@ -32,6 +32,7 @@ struct StateNeeds {
     std::size_t elements = 0;    ///< of a gradient in the graph's order
     std::size_t statistics = 0;  ///< running ones
     int staleness = 0;
+    bool goes_on = true;  ///< steps follow, which need the gradients in flight
 };
 
 /// Errors: gx::Error naming `file` and the first that it keeps in another size, scope or name.
@@ -101,12 +102,14 @@ struct RankState {
     [[nodiscard]] decltype(auto) queue() const { return queue_of(device); }
 
     /// Errors: gx::Error naming `file` where a policy's state has another size.
-    /// `scales`: of the gradients in flight.
+    /// `goes_on`: to further steps. `scales`: of the gradients in flight.
     template <class Decisions, std::size_t N>
-    GX_COLD void restore(const Checkpoint& c, int rank, const std::string& file,
+    GX_COLD void restore(const Checkpoint& c, int rank, const std::string& file, bool goes_on,
                          Decisions& decisions, std::array<float, N>& scales) {
         const std::size_t elements = device.parameters().size();
-        expect_fits(c, file, needs());
+        StateNeeds needed = needs();
+        needed.goes_on = goes_on;
+        expect_fits(c, file, needed);
         load(c.parameters);
         put(queue(), c.statistics, device.statistics());
         for (std::size_t i = 0; i < c.optimizer.size(); ++i)

@@ -246,6 +246,7 @@ private:
             if (!train_epoch(epoch)) break;
             finish_epoch(epoch);
         }
+        if (first_epoch_ == o_.epochs) test_late();
         finish_writing();
     }
     [[nodiscard]] auto state() {
@@ -263,7 +264,8 @@ private:
         D decisions{loss_scale_};
         typename Slots::Scales scales{};
         share_.begin_restore();
-        state().restore(c, rank_.rank(), run_.resumed_from.string(), decisions, scales);
+        state().restore(c, rank_.rank(), run_.resumed_from.string(), c.epoch < o_.epochs, decisions,
+                        scales);
         restore_optimizer_state();
         slots_.put(queue(), decisions, scales);
         resume_from(c);
@@ -631,6 +633,7 @@ private:
     void average_statistics();
     [[nodiscard]] std::vector<StateShape> state_shapes();
     void gather_reducer_state();
+    void test_late();
     /// Returns what had the first values that are not finite, if a test image of this rank had any.
     [[nodiscard]] std::optional<std::string> evaluate(EpochRow& row);
     void save(int epochs_done);

@@ -95,6 +95,22 @@ std::optional<std::string> GX_OF_RANK_TRAINING::evaluate(EpochRow& row) {
     return bad;
 }
 
+/// Of a run that was over when it was resumed, and whose last epoch has no test.
+GX_RANK_TRAINING
+GX_COLD void GX_OF_RANK_TRAINING::test_late() {
+    std::optional<EpochRow> row = last_without_test(run_);
+    if (!row) return;
+    epoch_ = row->epoch;
+    compare_replicas(hash_bits(state().canonical(device_->parameters())));
+    const std::optional<std::string> bad = evaluate(*row);
+    if (std::isnan(row->test_loss)) stop_at_bad_test(epoch_, bad);
+    if (!fills_record()) return;
+    write_record();
+    record_.epochs.back() = *row;
+    record_.notes.push_back(
+        "All epochs had been done: this run has made the last one's test alone.");
+}
+
 GX_RANK_TRAINING
 GX_COLD void GX_OF_RANK_TRAINING::save(int epochs_done) {
     working_on("writing a checkpoint");

@@ -503,12 +503,18 @@ GX_DECL void RankRun::stop_at_bad_loss(std::int64_t step, std::optional<std::str
 }
 
 GX_DECL void RankRun::stop_at_bad_test(int epoch, const std::optional<std::string>& layer) {
-    const auto meet = [this](const char* operation) {
-        expect(agree(control_, 0).delivery, step_, operation);
-    };
     finish_writing();
+    std::error_code none;
+    const std::string saved = o_.output.empty() ? "" : checkpoint_name(epoch + 1);
+    const bool here =
+        rank() == 0 && !saved.empty() && std::filesystem::is_regular_file(o_.output / saved, none);
+    std::vector<double> written{here ? 1.0 : 0.0};
+    const auto meet = [&](const char* operation) {
+        working_on(operation);
+        expect(sum_over_ranks(control_, written));
+    };
     meet("waiting for the last checkpoint");
-    if (layer) throw_bad_test(rank(), epoch, *layer, !o_.output.empty());
+    if (layer) throw_bad_test(rank(), epoch, *layer, written[0] > 0 ? saved : "");
     meet("ending the run");  // by the error of a rank that has such an image
 }
 
