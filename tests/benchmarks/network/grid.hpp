@@ -2,8 +2,9 @@
 #pragma once
 
 #include <algorithm>    // find
+#include <charconv>     // from_chars
 #include <limits>       // of sizes
-#include <string>       // names
+#include <string>       // names, to_string
 #include <string_view>  // texts
 #include <vector>       // lists
 
@@ -30,9 +31,19 @@ struct Grid {
     double least_wire_ms = 0;
 };
 
+/// Whether it is HOST:MBIT as hosts.sh takes it: one of so many hosts, and a rate of its links.
+[[nodiscard]] inline bool is_slow_host(std::string_view text, int hosts) {
+    const char* const end = text.data() + text.size();
+    int host = -1, rate = 0;
+    const char* const colon = std::from_chars(text.data(), end, host).ptr;
+    std::from_chars(colon == end ? end : colon + 1, end, rate);
+    return text == std::to_string(host) + ":" + std::to_string(rate) && host >= 0 && host < hosts &&
+           rate >= 1 && rate <= 10'000;
+}
+
 /// Reads a grid whose reducers are among those `known`.
 /// Errors: gx::Error with file, line and field, for text that is not JSON, and for a field that is
-///         missing, empty, unknown, of another kind or out of range.
+///         missing, empty, unknown, of another kind or out of range, and for a name given twice.
 [[nodiscard]] inline Grid read_grid(std::string_view text, const std::string& file,
                                     const std::vector<std::string>& known) {
     constexpr int most = std::numeric_limits<int>::max();
@@ -54,18 +65,25 @@ struct Grid {
     Grid grid{.eager_bytes = number(f, "eager_bytes", 0, most),
               .repeats = number(f, "repeats", 1, 1000)};
     const JsonValue& least = f.at("least_wire_ms");
-    if (least.kind != JsonValue::Kind::number || !(least.number() >= 0))
-        f.wrong("least_wire_ms", "is not a number from 0");
+    if (least.kind != JsonValue::Kind::number || !(least.number() >= 0 && least.number() <= 1e9))
+        f.wrong("least_wire_ms", "is not a number from 0 to 1e9");
     grid.least_wire_ms = least.number();
     each("fabrics", [&](const JsonValue& item, const std::string& path, int) {
         sim::FieldReader of(item, file, path);
         Fabric fabric{.hosts = number(of, "hosts", 2, 16), .rate = number(of, "rate", 1, 10'000)};
         (void)of.at("name");
         of.field("name", fabric.name);
+        const std::string name(fabric.name.view());
+        if (name.empty()) of.wrong("name", "is empty: results are printed by it");
+        if (std::ranges::find(grid.fabrics, fabric.name, &Fabric::name) != grid.fabrics.end())
+            of.wrong("name", "'" + name + "' is also the name of another fabric: change one");
         of.field("leaf", fabric.leaf, 1, fabric.hosts - 1);
         of.field("trunk", fabric.trunk, 1, 100'000);
         of.field("flow", fabric.flow, 1, 10'000);
         of.field("slow", fabric.slow);
+        if (of.find("slow") != nullptr && !is_slow_host(fabric.slow.view(), fabric.hosts))
+            of.wrong("slow", "is not HOST:MBIT, a host from 0 to " +
+                                 std::to_string(fabric.hosts - 1) + " and a rate from 1 to 10000");
         if ((fabric.leaf > 0) != (fabric.trunk > 0))
             of.wrong(fabric.leaf > 0 ? "trunk" : "leaf", "is missing: give leaf and trunk");
         of.finish();

@@ -56,13 +56,22 @@ TEST(Grid, ErrorsNameFileAndField) {
     expect(R"("leaf": 2, )", "", "'fabrics[1].leaf'", "is missing: give leaf and trunk");
     expect(R"("trunk": 50, )", "", "'fabrics[1].trunk'", "is missing: give leaf and trunk");
     expect(R"("slow")", R"("slwo")", "'fabrics[1]'", "'slow'");
+    for (const char* slow : {"", ":", "2", "2:", ":75", "4:75", "-0:75", "02:75", "99999999999:75",
+                             "2:0", "2:10001", "2:75x", "2: 75", "2:75:1"})
+        expect(R"("2:75")", ('"' + std::string(slow) + '"').c_str(),
+               "line 3: field 'fabrics[1].slow'",
+               "is not HOST:MBIT, a host from 0 to 3 and a rate from 1 to 10000");
+    expect(R"("two")", R"("")", "'fabrics[0].name'", "is empty");
+    expect(R"("two")", R"("leaves")", "line 3: field 'fabrics[1].name'",
+           "'leaves' is also the name of another fabric");
     expect(R"([16384, 2097152])", "16384", "'bytes'", "not an array");
     expect(R"([16384, 2097152])", "[]", "'bytes'", "is empty: give at least one");
     expect(R"([16384, 2097152])", R"(["16384"])", "'bytes'", "whole number from 64");
     expect(R"("Ring<fp32>")", "7", "'reducers'", "names of reducers");
     expect(R"("Ring<fp32>")", R"("Ring<fp23>")", "'reducers'", "'Ring<fp32>'");
     expect(R"("repeats": 3)", R"("repeats": 0)", "'repeats'", "from 1");
-    expect(R"("least_wire_ms": 50)", R"("least_wire_ms": -1)", "'least_wire_ms'", "from 0");
+    expect(R"("least_wire_ms": 50)", R"("least_wire_ms": -1)", "'least_wire_ms'", "from 0 to 1e9");
+    expect(R"("least_wire_ms": 50)", R"("least_wire_ms": 1e10)", "'least_wire_ms'", "to 1e9");
     expect(R"("least_wire_ms": 50)", R"("least_wire_ms": "5")", "'least_wire_ms'", "a number");
     expect(R"("fabrics")", R"("fabric")", "field 'fabrics'", "is missing");
     expect("{", "[{", "g.json: not JSON: ", "line 4");
