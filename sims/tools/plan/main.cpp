@@ -92,8 +92,9 @@ void read_options(CLI::App& app, Arguments& o) {
         ->check(CLI::IsMember({"sgd", "adam", "adamw", "lars", "lamb"}))
         ->capture_default_str();
     app.add_option("--machine", o.machines,
-                   "machines to consider: names, files of machines and clusters (.json, as `gx "
-                   "bench network` writes them), dumps of NCCL's topology (.xml); repeatable")
+                   "machines to consider: names, files of machines and clusters (.json, as "
+                   "gx_bench_network writes one under mpirun), dumps of NCCL's topology (.xml); "
+                   "repeatable")
         ->capture_default_str();
     app.add_option("--print-machine", o.print_machine,
                    "print the file of a known machine, as p3.16xlarge, to change and to give to "

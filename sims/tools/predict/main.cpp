@@ -66,7 +66,8 @@ std::optional<gx::sim::ClusterSpec> measured_network(const Arguments& a) {
     if (!network)
         throw gx::Error("--machine " + printable(a.machine) +
                         ": says nothing of the network between machines: give a cluster file, as "
-                        "gx bench network writes it, or --nccl-tests of several hosts");
+                        "gx_bench_network writes it under mpirun, or --nccl-tests of several "
+                        "hosts");
     return c;
 }
 
@@ -351,10 +352,11 @@ int main(int argc, char** argv) {
                    "where predictions go, as JSON, beside a table on standard output; '-', or "
                    "neither it nor --json: standard output")
         ->needs(cases);
-    auto* machine = app.add_option("--machine", a.machine,
-                                   "cluster file, as gx bench network writes it: links and network "
-                                   "of all cases, in place of what their conditions say")
-                        ->needs(cases);
+    auto* machine =
+        app.add_option("--machine", a.machine,
+                       "cluster file, as gx_bench_network writes it under mpirun: links "
+                       "and network of all cases, in place of what their conditions say")
+            ->needs(cases);
     app.add_option("--nccl-tests", a.nccl_tests,
                    "output of all_reduce_perf on that --machine, in place of its rates; repeatable")
         ->needs(machine);
