@@ -34,7 +34,8 @@ the name of their file:
                           begins with 'equivalent: ', no test could tell the mutant from the
                           source, and it does not count
 
---check compares FILE with it and runs nothing: mutants that were not run count as not rejected.
+--check compares FILE with it and runs nothing: mutants that were not run count as not rejected, and
+the first ten are named, with the command that runs them.
 --list prints the mutants.
 
 Exit status: 0; 1 if less than 95 % were rejected or a survivor is not listed, and, but for --check,
@@ -537,6 +538,15 @@ def report(names, results, parts, check):
     return int(not check and (len(stale) > 0 or len(known) < len(names)))
 
 
+def name_unknown(unknown, command):
+    for name in unknown[:10]:
+        print(f"not known: {name}")
+    if len(unknown) > 10:
+        print(f"not known: {len(unknown) - 10} more")
+    if unknown:
+        print(f"Their code has changed since they were run, or is new. To run them: {command}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -568,7 +578,11 @@ def main():
     results = read_results(given.results, names)
     if not given.check:
         run_all(given, parts, files, names, numbers, results)
-    sys.exit(report(names, results, parts, given.check))
+    status = report(names, results, parts, given.check)
+    if given.check:
+        name_unknown([name for name in names if name not in results],
+                     f"{sys.argv[0]} {' '.join(given.parts)} --results {given.results}")
+    sys.exit(status)
 
 
 def run_all(given, parts, files, names, numbers, results):

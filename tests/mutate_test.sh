@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # mutate_test.sh MUTATE_PY: verdicts, exit statuses and interruption of mutate.py, on a small tree
-# whose headers are shell scripts and whose compiler copies them.
+# whose headers are shell scripts and whose compiler copies them; and what --check of
+# mechanical_mutants.py beside it says of mutants that were not run.
 set -uo pipefail
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 mkdir -p "$place/include/gx" "$place/sims/include/gx/sim" "$place/tests"
-cp "$1" "$place/tests/mutate.py"
+cp "$1" "${1%/*}/mechanical_mutants.py" "$place/tests"
 cd "$place" || exit 1
 failures=0
 
@@ -129,6 +130,29 @@ if [[ $begun != begun || $status != 130 ]]; then
     cat interrupted.txt
     failures=$((failures + 1))
 fi
+
+# Mutants that were not run are named, the first ten, with the command that runs them.
+check=(tests/mechanical_mutants.py plugins/a --results results.txt)
+touch plugins/a/CMakeLists.txt
+bounds() { for ((n = 1; n <= $1; n++)); do echo "bool b$n = $n < c;"; done >plugins/a/src/b.cpp; }
+not_known() {
+    local printed got=0 of
+    printed=$("${check[@]}" --check) || got=$?
+    of=$(grep -A 99 '^not known' <<<"$printed")
+    [[ $got == "$1" && $of == "$2" ]] && return
+    printf 'FAILED mutants that are not known: status %d (wanted %d), wanted\n%s\ngot\n%s\n' \
+        "$got" "$1" "$2" "$printed"
+    failures=$((failures + 1))
+}
+named() { for n in $(seq "$1" "$2"); do echo "not known: bound plugins/a/src/b.cpp:$n: <"; done; }
+bounds 12
+not_known 1 "$(named 1 10)
+not known: 2 more
+Their code has changed since they were run, or is new. To run them: ${check[*]}"
+bounds 1
+around=$(printf 'boolb1=1<c;\n' | sha256sum)
+printf 'bound plugins/a/src/b.cpp:1: <\n    %.8s rejected by a test\n' "$around" >results.txt
+not_known 0 ""
 
 ((failures == 0)) && echo "mutate.py: all cases passed"
 exit $((failures > 0))
