@@ -223,6 +223,11 @@ SearchSpace space_of(const Arguments& o, Inputs& inputs) {
     }
     for (const auto& [stack, names] : unmeasured)
         inputs.push_back({"network", false, data_sheets_text(names, stack, o)});
+    if (o.counts.empty())
+        inputs.push_back({"counts of machines", false,
+                          fmt::format("powers of two, those of cluster files and the largest, all "
+                                      "of at most {} GPUs (others by --count)",
+                                      o.most_gpus)});
     if (space.clusters.empty())
         throw Error(
             fmt::format("--most-gpus {}: each of these machines has more; allow as many as "

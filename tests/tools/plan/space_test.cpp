@@ -1,6 +1,7 @@
 #include <tools/plan/space.hpp>
 
-#include <fstream>  // machine files
+#include <algorithm>  // count
+#include <fstream>    // machine files
 #include <string>
 #include <vector>
 
@@ -33,14 +34,17 @@ Arguments of(std::vector<std::string> machines) {
     o.machines = std::move(machines);
     return o;
 }
-/// What the plan says of the network.
+/// What is said of that, a line each.
+std::string said_of(const std::string& what, const Inputs& inputs) {
+    std::string text;
+    for (const auto& i : inputs)
+        if (i.of == what) text += i.text + "\n";
+    return text;
+}
 std::string network_of(const Arguments& o) {
     Inputs inputs;
     (void)space_of(o, inputs);
-    std::string text;
-    for (const auto& i : inputs)
-        if (i.of == "network") text += i.text + "\n";
-    return text;
+    return said_of("network", inputs);
 }
 
 // ---- The network that candidates are timed on -----------------------------------------
@@ -65,7 +69,8 @@ TEST(SpaceOf, ACopyOfAMachineUnderAnotherNameHasItsNetwork) {
             EXPECT_EQ(a.connection_cap(), b.connection_cap()) << known;
             EXPECT_EQ(gx::tools::predict::between(a), gx::tools::predict::between(b)) << known;
         }
-        EXPECT_EQ(inputs.size(), 1u) << known << ": both are assumed to have one network";
+        EXPECT_EQ(std::ranges::count(said_of("network", inputs), '\n'), 1)
+            << known << ": both are assumed to have one network";
     }
 }
 // ---- Counts of machines ----------------------------------------------------------------
@@ -91,6 +96,19 @@ TEST(SpaceOf, CountsArePowersOfTwoTheLargestAndThatOfTheFile) {
     EXPECT_EQ(counts(file, 64, {}), (std::vector{1, 2, 3, 4, 8}));
     EXPECT_EQ(counts(file, 16, {}), (std::vector{1, 2}));
     EXPECT_EQ(counts("p3.16xlarge", 64, {12, 5, 5}), (std::vector{5, 12}));
+}
+TEST(SpaceOf, SaysWhichCountsWereConsidered) {
+    Arguments o = of({"p3.16xlarge", "p3.2xlarge"});
+    o.most_gpus = 48;
+    Inputs inputs;
+    (void)space_of(o, inputs);
+    EXPECT_EQ(said_of("counts of machines", inputs),
+              "powers of two, those of cluster files and the largest, all of at most 48 GPUs "
+              "(others by --count)\n");
+    o.counts = {5};
+    inputs.clear();
+    (void)space_of(o, inputs);
+    EXPECT_EQ(said_of("counts of machines", inputs), "");
 }
 
 TEST(SpaceOf, ANameStatesNoNetwork) {
