@@ -105,14 +105,15 @@ struct TrainerOptions {
     std::filesystem::path output{};  ///< folder of one run's checkpoints; empty writes none
     /// Checkpoint to go on from; empty starts anew. "latest": the newest whole one in `output`, or
     /// anew where there is none, so that one command starts a job and restarts it; where it lies
-    /// behind the last epoch nothing is trained, and the record is what it holds. An error where
-    /// there are some, and all are damaged or of another model, and where an older one of the same
-    /// composition, data and seed is further.
+    /// behind the last epoch nothing is trained, and the record is what it holds, with the last
+    /// test where that was not made. An error where there are some, and all are damaged or of
+    /// another model, and where an older one of the same composition, data and seed is further.
     std::filesystem::path resume{};
     CheckpointOptions checkpoints{};
     const StopRequest* stop = nullptr;  ///< asked for a checkpoint and an end; it outlives the run
-    bool evaluate = true;               ///< run the test set after each epoch
-    int trace_steps = 3;  ///< steps at the end of the first epoch kept for the timeline
+    bool evaluate = true;  ///< run the test set after each epoch; a loss of it that is not finite
+                           ///< ends the run when the epoch's checkpoint is written
+    int trace_steps = 3;   ///< steps at the end of the first epoch kept for the timeline
     std::vector<Observer*> observers{};  ///< of the run; they outlive it
     bool progress = true;  ///< show a bar where stderr is a terminal, unless an observer shows one
     int most_skips = 20;  ///< skipped steps in a row, the loss scale at its floor, that end the run
