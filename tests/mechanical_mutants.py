@@ -70,7 +70,7 @@ CORE_FOLDERS = ["include/gx/" + f for f in ("collective", "memory", "reducer", "
 QUEUES_WORK = re.compile(r"\bEvent\b|\bStreamOrdered\b|\blaunch\(|\bqueue(_of)?\(")
 CORE_TESTS = (r"testing\.far\.|collective\.(all_gather_bytes|execute|group)_"
               r"|optimizer\.weight_average_|trainer\.(rank\.|monitor\.stop_request_"
-              r"|survival_(far|history|joining|test)|trainer_(resume|worlds)_)"
+              r"|survival_(far|history|joining|test)|trainer_(faults|resume|worlds)_)"
               r"|reducer\.(error_feedback_state|multi_ring|native_all_reduce|pipeline"
               r"|rank_order_mean)_")
 
