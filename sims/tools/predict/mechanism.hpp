@@ -11,8 +11,8 @@ namespace gx::tools::predict {
 /// stack's own hold.
 struct Mechanism {
     std::string name{};
-    std::string scheme{};    ///< as in data/stacks.json; its costs are PyTorch's, or of servers
-    std::string exchange{};  ///< what is reduced at once, and beside what
+    std::string scheme{};                    ///< as in data/stacks.json; its costs are PyTorch's
+    std::string exchange{};                  ///< what is reduced at once, and beside what
     std::string divide{}, clip{}, update{};  ///< "unknown": not read in the source
     double bucket_mb = 0, fusion_mb = 0, cycle_ms = 0;
     double traffic = 1;  ///< of an all-reduce's bytes; above 1: parameters are

@@ -171,10 +171,7 @@ Stack find_stack(const Conditions& c, const Calibration& k) {
         return s;
     }
     Stack s = fitted_stack(c, k);
-    if (!m->scheme.empty()) {
-        const Scheme scheme = scheme_named(m->scheme);
-        s = variant(scheme == Scheme::servers ? k.servers : k.pytorch, m->name, scheme);
-    }
+    if (!m->scheme.empty()) s = variant(k.pytorch, m->name, scheme_named(m->scheme));
     s.known = m->timed;
     s.traffic = m->traffic;
     s.modules = m->modules;

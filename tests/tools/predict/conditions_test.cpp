@@ -635,8 +635,8 @@ TEST(Mechanism, OfTensorFlowIsTheStrategys) {
     EXPECT_EQ(name("tensorflow 2.2, multiworkermirroredstrategy"), older);
     EXPECT_EQ(name("tensorflow 1.12", "contrib.distribute.collectiveallreducestrategy"), older);
     EXPECT_EQ(name("tf.distribute", "mirroredstrategy"), "TensorFlow, MirroredStrategy");
-    EXPECT_EQ(name("tensorflow 2.4", "parameterserverstrategy"),
-              "TensorFlow, ParameterServerStrategy");
+    for (const char* spelled : {"parameterserverstrategy", "parameter server strategy"})
+        EXPECT_EQ(name("tensorflow 2.4", spelled), "TensorFlow, ParameterServerStrategy");
     EXPECT_EQ(name("tensorflow 2.4", "nccl, no mirroredstrategy"), "unknown");
     EXPECT_EQ(name("tensorflow 20.06 container"), "NVIDIA's containers for TensorFlow");
     EXPECT_EQ(name("tensorflow + horovod (tensorpack)"), "Horovod before 0.21");
@@ -673,9 +673,9 @@ TEST(Mechanism, SetsWhatTheStackDoes) {
     EXPECT_TRUE(stack("PyTorch 1.4").known);
     EXPECT_EQ(stack("Theano-MPI (BSP)").scheme, Scheme::after_backward);
     EXPECT_EQ(stack("TensorFlow 2.4, MirroredStrategy").scheme, Scheme::after_backward);
-    const Stack servers = stack("TensorFlow 2.4, ParameterServerStrategy");
-    EXPECT_EQ(servers.scheme, Scheme::servers);
-    EXPECT_EQ(servers.machines_ms, calibrated().servers.machines_ms) << "nobody waits";
+    const Stack alone = stack("TensorFlow 2.4, ParameterServerStrategy");
+    EXPECT_FALSE(alone.known) << "nobody waits for another: no scheme of steps is like it";
+    EXPECT_EQ(alone.name, calibrated().tensorflow.name);
     EXPECT_FALSE(stack("CNTK").known);
     EXPECT_EQ(stack("CNTK").name, calibrated().pytorch.name);
     EXPECT_FALSE(stack("PyTorch + BytePS").known) << "stated, and not timed";
