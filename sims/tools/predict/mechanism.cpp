@@ -1,6 +1,6 @@
 #include <tools/predict/mechanism.hpp>
 
-#include <algorithm>  // any_of, find_if
+#include <algorithm>  // any_of, find_if, min
 #include <cstdio>     // sscanf
 #include <utility>    // pair
 
@@ -14,13 +14,19 @@ namespace gx::tools::predict {
 
 namespace {
 
+/// Major and minor; none: {-1, 0}.
+using Version = std::pair<int, int>;
+
+struct Versions {
+    Version from{-1, 0}, before{1'000'000'000, 0};
+};
+
 /// When a row holds.
 struct Condition {
     std::vector<std::string> words{};
     std::vector<std::string> how{};  ///< one of them: in the framework's name or in `collective`
     std::string with{}, model{};
-    std::pair<int, int> from{-1, 0};               ///< a version: major, minor
-    std::pair<int, int> before{1'000'000'000, 0};  ///< another
+    std::vector<Versions> versions{};  ///< one of them
 };
 
 struct Rows {
@@ -60,10 +66,11 @@ const Rows& rows() {
             c.how = row.value("how", std::vector<std::string>());
             c.with = row.value("with", "");
             c.model = row.value("model", "");
-            if (row.contains("from"))
-                c.from = {row.at("from").at(0).get<int>(), row.at("from").at(1).get<int>()};
-            if (row.contains("before"))
-                c.before = {row.at("before").at(0).get<int>(), row.at("before").at(1).get<int>()};
+            for (const Json& range : row.value("versions", Json::array({Json::object()}))) {
+                const Versions all;
+                c.versions.push_back(
+                    {range.value("from", all.from), range.value("before", all.before)});
+            }
         }
         return r;
     }();
@@ -73,16 +80,22 @@ const Rows& rows() {
 /// Short words may be parts of others.
 Word how_of(std::string_view word) { return word.size() < 4 ? Word::apart : Word::inside; }
 
-/// The version behind a word: "horovod 0.21.3" and "horovod==v0.21" are {0, 21}; none: {-1, 0}.
-std::pair<int, int> version_behind(std::string_view text, std::string_view word) {
-    std::pair<int, int> v{-1, 0};
+/// The version behind a word: "horovod 0.21.3" and "horovod==v0.21" are {0, 21}, and "nemo
+/// container 25.09" is {25, 9}.
+Version version_behind(std::string_view text, std::string_view word) {
+    const Version none{-1, 0};
     const auto at = find_stated(text, word, how_of(word));
-    if (at == text.npos) return v;
-    const std::string rest(text.substr(at + word.size()));
-    const auto number = rest.find_first_not_of(" v=-_:(");
-    if (number == rest.npos) return v;
-    const int read = std::sscanf(rest.c_str() + number, "%6d.%6d", &v.first, &v.second);
-    return read >= 1 ? v : std::pair{-1, 0};
+    if (at == text.npos) return none;
+    constexpr std::string_view between = " v=-_:(", container = "container";
+    std::string_view rest = text.substr(at + word.size());
+    const auto skip = [&] {
+        rest.remove_prefix(std::min(rest.find_first_not_of(between), rest.size()));
+    };
+    skip();
+    if (rest.starts_with(container)) rest.remove_prefix(container.size()), skip();
+    Version v = none;
+    const int read = std::sscanf(std::string(rest).c_str(), "%6d.%6d", &v.first, &v.second);
+    return read >= 1 ? v : none;
 }
 
 }  // namespace
@@ -107,8 +120,9 @@ const Mechanism* find_mechanism(std::string_view framework, std::string_view mod
             return states(framework, w) || states(collective, w);
         };
         if (!c.how.empty() && !std::ranges::any_of(c.how, said)) continue;
-        const auto version = version_behind(framework, *word);
-        if (version >= c.from && version < c.before) return &r.all[i];
+        const Version version = version_behind(framework, *word);
+        const auto in = [&](const Versions& v) { return v.from <= version && version < v.before; };
+        if (std::ranges::any_of(c.versions, in)) return &r.all[i];
     }
     return nullptr;
 }

@@ -618,9 +618,26 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("nemo framework 22.11"), "NeMo 1.x, BERT and GPT");
     EXPECT_EQ(name("nemo framework 25.09", "llama 3"), "NeMo 2, recipes of language models");
     EXPECT_EQ(name("nemo 25.09 container", "flux.1"), "NeMo 2, recipe of FLUX");
-    EXPECT_EQ(name("nemo 24.07", "bert-large"), "NeMo 2, recipe of BERT");
+    EXPECT_EQ(name("nemo 24.09", "bert-large"), "NeMo 2, recipe of BERT");
     EXPECT_EQ(name("cntk"), "unknown");
     EXPECT_EQ(name(""), "unknown");
+}
+/// NeMo 2.0.0 is what container 24.09 holds, which has 24.07 for experiments alone.
+TEST(Mechanism, OfNemoIsFoundByReleaseAndByContainer) {
+    const auto name = [](const char* framework) {
+        const Mechanism* m = find_mechanism(framework, "llama 3 8b");
+        return m != nullptr ? m->name : "unknown";
+    };
+    for (const char* older :
+         {"nemo framework", "nemo framework 1.23", "nemo framework 22.11", "nemo framework 24.01",
+          "nemo framework container 23.11", "nemo framework 24.07"})
+        EXPECT_EQ(name(older), "NeMo 1.x, BERT and GPT") << older;
+    for (const char* newer :
+         {"nemo 2.0", "nemo framework 2.0", "nemo framework 2.4 (pytorch 2.6)", "nemo 24.09",
+          "nemo framework 24.09", "nemo framework container 25.09", "nemo container: 25.02"})
+        EXPECT_EQ(name(newer), "NeMo 2, recipes of language models") << newer;
+    for (const char* other : {"nemo", "nemo 1.20", "nemo 24.01"})
+        EXPECT_EQ(name(other), "unknown") << other << " may be of speech";
 }
 /// What a program of TensorFlow reduces gradients by is named beside it or in 'collective'.
 TEST(Mechanism, OfTensorFlowIsTheStrategys) {
