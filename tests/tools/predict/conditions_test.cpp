@@ -647,7 +647,10 @@ TEST(Mechanism, OfTensorFlowIsTheStrategys) {
     };
     const std::string multi = "TensorFlow 2.3 and newer, MultiWorkerMirroredStrategy";
     EXPECT_EQ(name("tensorflow 2.4", "multiworkermirroredstrategy (nccl)"), multi);
-    EXPECT_EQ(name("tf 2.11, multi_worker_mirrored"), multi);
+    for (const char* spelled : {"multi_worker_mirrored", "multi-worker mirrored strategy",
+                                "multi worker mirroredstrategy", "multiworker mirrored strategy",
+                                "multi-worker-mirrored strategy"})
+        EXPECT_EQ(name("tf 2.11", spelled), multi) << spelled;
     const std::string older = "TensorFlow before 2.3, CollectiveAllReduceStrategy";
     EXPECT_EQ(name("tensorflow 2.2, multiworkermirroredstrategy"), older);
     EXPECT_EQ(name("tensorflow 1.12", "contrib.distribute.collectiveallreducestrategy"), older);
@@ -669,6 +672,9 @@ TEST(Mechanism, OfTensorFlowsBenchmarksIsTheirMode) {
     EXPECT_EQ(found("tensorflow 1.12 (tf_cnn_benchmarks)", "replicated, nccl")->name, year);
     EXPECT_EQ(found("tensorflow 1.3 (tf_cnn_benchmarks)", "replicated")->name,
               "TensorFlow's benchmarks, 2017");
+    for (const char* which : {"tensorflow 1.12 (tf_cnn_benchmarks)", "tensorflow (may 2017)"})
+        EXPECT_EQ(found(which, "distributed_replicated, on the workers")->name,
+                  "TensorFlow's benchmarks, distributed_replicated");
     EXPECT_EQ(found("tensorflow 1.12 (tf_cnn_benchmarks)", "collective_all_reduce")->scheme,
               "buckets");
     EXPECT_EQ(found("tensorflow 1.12 (tf_cnn_benchmarks)", "variable_update=horovod")->name,
