@@ -639,6 +639,16 @@ TEST(Mechanism, OfNemoIsFoundByReleaseAndByContainer) {
     for (const char* other : {"nemo", "nemo 1.20", "nemo 24.01"})
         EXPECT_EQ(name(other), "unknown") << other << " may be of speech";
 }
+/// NVIDIA/NeMo's recipes set use_distributed_optimizer.
+TEST(Mechanism, OfNemo2ShardsTheUpdate) {
+    for (const char* model : {"flux.1", "bert-large", "llama 3 8b"}) {
+        const Mechanism* m = find_mechanism("nemo 2.0", model);
+        ASSERT_NE(m, nullptr) << model;
+        EXPECT_THAT(m->exchange, ::testing::HasSubstr("a reduce-scatter of")) << model;
+        EXPECT_THAT(m->update, ::testing::StartsWith("a shard each")) << model;
+        EXPECT_EQ(m->traffic, 1) << "an all-gather behind a reduce-scatter is an all-reduce's";
+    }
+}
 /// What a program of TensorFlow reduces gradients by is named beside it or in 'collective'.
 TEST(Mechanism, OfTensorFlowIsTheStrategys) {
     const auto name = [](const char* framework, const char* collective = "") {
