@@ -94,12 +94,11 @@ double StepModel::hidden_in(double wire_ms, double window_ms) const {
 
 double StepModel::exposed(Group g, double compute_ms) {
     switch (stack_.scheme) {
-        case Scheme::local_servers:  // a sum inside each machine, then one over the network
+        case Scheme::local_servers:
+        case Scheme::servers:  // a sum inside each machine, then one over the network
             return g.machines == 1
                        ? exposed_local(g, compute_ms)
                        : std::max(exposed_local(g, compute_ms), exposed_servers(g, compute_ms));
-        case Scheme::servers:
-            return g.machines == 1 ? exposed_local(g, compute_ms) : exposed_servers(g, compute_ms);
         case Scheme::key_value: return exposed_keys(g, compute_ms);
         default: break;
     }

@@ -127,6 +127,18 @@ TEST(Predict, ServersOfSeveralMachinesWaitForTheNetwork) {
         EXPECT_EQ(at("1", transport, 1), at("100", transport, 1)) << "no network in one machine";
     }
 }
+/// The GPUs of each machine sum their gradients first, as those of the base do.
+TEST(Predict, MachinesOfServersTakeNoLessThanOne) {
+    const Prediction p = predicted(
+        R"("gpu": "V100", "gpus_per_node": 8, "model": "ResNet-50", "batch_per_gpu": 32,
+           "precision": "fp32", "framework": "TensorFlow 1.4", "collective": "parameter servers",
+           "nic_gbps_per_node": 100, "transport": "gRPC")",
+        R"({"gpus": 8, "role": "base", "value": 2400, "unit": "img/s"},
+           {"gpus": 64, "role": "target"})");
+    ASSERT_EQ(p.error, "");
+    EXPECT_LT(p.points.at(0).efficiency_pct, 101);
+    EXPECT_LT(p.points.at(0).low_pct, 100);
+}
 TEST(Predict, TimesFallWhereRatesRise) {
     const auto with_unit = [&](const char* value, const char* unit) {
         const Prediction p =
