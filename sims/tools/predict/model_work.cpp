@@ -59,11 +59,13 @@ bool is_family(const std::string& profile, const std::string& model) {
     });
 }
 /// Whether the size of `model` may be another than that of the known name in it, which is a part of
-/// a word ("mnasnet"), or has a size beside it ("GPT-3 small"), or another network, or, of a
-/// ResNet, a width. Other words are versions, data sets, tokenisers and the like.
+/// a word ("mnasnet"), or has a size beside it ("GPT-3 small"), or another network, or a width,
+/// which detectors' "3x", a schedule, is not. Other words are versions, data sets, tokenisers and
+/// the like.
 bool may_differ(const std::string& model, const std::string& name) {
     if (!holds(model, name, Word::apart)) return true;
-    if (name.starts_with("resnet") && states_width(model)) return true;
+    for (const char* wide : {"resnet", "resnext", "mobilenet", "shufflenet"})
+        if (name.starts_with(wide) && states_width(model)) return true;
     for (const std::string size : {"tiny", "mini", "mobile", "distil", "small", "medium", "large",
                                    "big", "huge", "giant", "xl", "xx"})
         if (holds(model, name + size) || holds(model, size + name)) return true;

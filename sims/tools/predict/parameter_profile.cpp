@@ -4,7 +4,7 @@
 #include <cctype>     // isalnum
 
 #include <tools/common/json.hpp>  // parse_json
-#include <tools/common/text.hpp>  // lower, plain_number, Word
+#include <tools/common/text.hpp>  // has, lower, plain_number, Word
 #include <tools/data.hpp>         // parameter_profiles
 
 namespace gx::tools::predict {
@@ -177,19 +177,32 @@ std::string unread_size(std::string_view name) {
 
 bool states_width(std::string_view name) {
     const std::string text = lower(name);
+    if (has(text, "width") || has(text, "wider")) return true;
     const auto part_of_word = [&](std::size_t i) {
         return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
     };
+    const auto counts = [&](std::size_t end) {  // "4x V100"
+        return end + 1 < text.size() && text[end] == ' ' && !is_digit(text[end + 1]) &&
+               part_of_word(end + 1);
+    };
+    const auto is_width = [&](std::size_t begin, std::size_t end) {
+        return plain_number(text.substr(begin, end - begin)).value_or(1) != 1;
+    };
     for (std::size_t x = 1; x < text.size(); ++x) {
         if (text[x] != 'x' || !is_digit(text[x - 1]) || part_of_word(x + 1)) continue;
-        std::size_t begin = x;
-        while (begin > 0 && is_digit(text[begin - 1])) --begin;
-        const bool counts = x + 2 < text.size() && text[x + 1] == ' ' && !is_digit(text[x + 2]) &&
-                            part_of_word(x + 2);
-        if (!part_of_word(begin - 1) && !counts && text.substr(begin, x - begin) != "1")
-            return true;
+        const std::size_t begin = text.find_last_not_of("0123456789.", x - 1) + 1;
+        if (!part_of_word(begin - 1) && !counts(x + 1) && is_width(begin, x)) return true;
     }
-    return false;
+    // BiT's "ResNet-50x4"
+    const auto skip = [&](std::size_t at, const char* chars) {
+        return std::min(text.find_first_not_of(chars, at), text.size());
+    };
+    const auto resnet = text.find("resnet");
+    if (resnet == text.npos) return false;
+    const std::size_t depth = skip(resnet + 6, " -_"), behind = skip(depth, "0123456789");
+    const std::size_t x = skip(behind, " -_"), end = skip(x + 1, "0123456789");
+    return behind > depth && x < text.size() && text[x] == 'x' && !part_of_word(end) &&
+           !counts(end) && is_width(x + 1, end);
 }
 
 const ParameterProfile* profile_opening(std::string_view model) {

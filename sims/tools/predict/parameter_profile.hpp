@@ -33,7 +33,8 @@ struct ParameterProfile {
 /// A part of a name that looks like such a number and is not read as one: "8x7B", "1,3B", "0B".
 [[nodiscard]] std::string unread_size(std::string_view name);
 
-/// Whether a name states a factor of width: "ResNet-50 (4x)", not "1x" nor "4x V100".
+/// Whether a name states a width: "ResNet-50 (4x)", "ResNet-50x4", "double width"; not "1x" nor "4x
+/// V100".
 [[nodiscard]] bool states_width(std::string_view name);
 
 /// The profile with the longest name that opens `model`; null: none.

@@ -41,10 +41,13 @@ TEST(ParameterProfiles, AWidthBeforeASpaceIsNoFactor) {
 }
 
 TEST(ParameterProfiles, AWidthIsAFactorOfNothingElse) {
-    for (const char* wide : {"ResNet-50 (4x)", "resnet-50 2x", "4x ResNet-50 2x", "2x, ResNet"})
+    for (const char* wide : {"ResNet-50 (4x)", "resnet-50 2x", "4x ResNet-50 2x", "2x, ResNet",
+                             "ResNet-50 (2x width)", "ResNet-50 2x wider", "ResNet-50x4",
+                             "ResNet50 x2", "ResNet-50 double width", "MobileNetV2 1.4x"})
         EXPECT_TRUE(states_width(wide)) << wide;
     for (const char* other :
-         {"", "x", "ResNet-50", "ResNet-50 1x", "4x V100", "32x4d", "r50x3", "224x224", "a4x"})
+         {"", "x", "ResNet-50", "ResNet-50 1x", "4x V100", "32x4d", "r50x3", "224x224", "a4x",
+          "ResNet-50 1.0x", "ResNet-50x1", "ResNet-50 x8 V100", "ResNet-50 224x224", "resnetx4"})
         EXPECT_FALSE(states_width(other)) << other;
 }
 TEST(ParameterProfiles, AWordIsNotCutByASize) {
