@@ -64,6 +64,8 @@ bool is_family(const std::string& profile, const std::string& model) {
 /// the like.
 bool may_differ(const std::string& model, const std::string& name) {
     if (!holds(model, name, Word::apart)) return true;
+    if (!has(name, "mobile") && holds(model, "mobile", Word::apart))
+        return true;  // "NASNet-A mobile"
     for (const char* wide : {"resnet", "resnext", "mobilenet", "shufflenet"})
         if (name.starts_with(wide) && states_width(model)) return true;
     for (const std::string size : {"tiny", "mini", "mobile", "distil", "small", "medium", "large",

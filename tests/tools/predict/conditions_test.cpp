@@ -294,12 +294,14 @@ TEST(Conditions, AModelWhoseSizeIsGuessedIsNamed) {
     taken("ViT-bigG/14", "taken for 'vit': 86.57 million parameters");  // no ViT-B
     taken("Swin Transformer", "taken for 'swin': 28.29 million parameters");
     taken("NASNet-Mobile", "taken for 'nasnet': 88.75 million parameters");
+    taken("NASNet-A mobile", "taken for 'nasnet': 88.75 million parameters");
     taken("Conformer, streaming", "taken for 'conformer': 118.8 million parameters");
     taken("YOLOX", "taken for 'yolo': 61.9 million parameters");
     taken("ResNet-50 (4x)", "taken for 'ResNet-50': 25.56 million parameters");  // as wide
     taken("SimCLR ResNet-152 2x", "taken for 'ResNet-152': 60.19 million parameters");
     taken("ResNet-50x4", "taken for 'ResNet-50': 25.56 million parameters");  // BiT's
     taken("MobileNetV2 1.4x", "taken for 'mobilenetv2': 3.5 million parameters");
+    taken("SE-ResNeXt-101 64x4d", "taken for 'seresnext101': 48.96 million parameters");
     taken("VGG16-SSD", "taken for 'VGG-16': 138.4 million parameters");
     taken("ResNet-34 SSD", "taken for 'ResNet-34': 21.8 million parameters");
     taken("AlexNet-Transformer", "taken for 'AlexNet': 61.1 million parameters");
@@ -341,6 +343,8 @@ TEST(Conditions, APublishedSpellingIsNotNamed) {
                               "ResNeXt-101 32x4d",
                               "ResNeXt-101 (64x4d)",
                               "ResNeXt-101 32x16d",
+                              "SE-ResNeXt-101 32x4d",
+                              "NASNet-A Large",
                               "MobileNetV2 1.0x",
                               "Mask R-CNN R50-FPN 3x",
                               "ResNet-50 1x",
