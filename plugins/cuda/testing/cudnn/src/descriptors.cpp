@@ -1,6 +1,6 @@
 // cuDNN Backend API, "Backend descriptor functions". Statuses are those of libcudnn 9.19 where the
 // contract compares them; see ../contract.
-#include <algorithm>  // min
+#include <algorithm>  // copy_n, min
 #include <cctype>     // isdigit
 #include <cstdlib>    // atoi
 #include <optional>   // members
@@ -520,8 +520,8 @@ cudnnStatus_t CUDNNWINAPI cudnnBackendGetAttribute(cudnnBackendDescriptor_t cons
         if (elements == nullptr) return CUDNN_STATUS_SUCCESS;
         if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
             return get_parts(library, *rule, value, given, elements);
-        std::memcpy(elements, value.bytes.data(),
-                    static_cast<std::size_t>(given * element_bytes(rule->type)));
+        std::copy_n(value.bytes.data(), given * element_bytes(rule->type),
+                    static_cast<std::byte*>(elements));
         return CUDNN_STATUS_SUCCESS;
     });
 }
