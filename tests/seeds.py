@@ -115,8 +115,8 @@ def main():
           f"{time.monotonic() - begun:.0f} s")
     if options.json:
         options.json.write_text(json.dumps(
-            {"programs": [[p.name, p.tests] for p in programs], "first_seed": seeds[0],
-             "seeds": done, "failures": failures}, indent=2) + "\n")
+            {"build": options.build.name, "programs": [[p.name, p.tests] for p in programs],
+             "first_seed": seeds[0], "seeds": done, "failures": failures}, indent=2) + "\n")
     return 1 if failures else 0
 
 
