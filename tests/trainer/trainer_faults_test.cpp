@@ -400,6 +400,49 @@ TEST(BadLoss, ARunThatIsOverIsTestedWhereItWasNot) {
     expect(Late({.batch = 4, .epochs = 2}), cluster);
     expect(Surviving({.batch = 4, .epochs = 2}), cluster);
 }
+struct AnySize : gx::Network<gx::ImageShape{1, 4, 4}, 3, gx::Conv<4, 3, 1, 1>, gx::BatchNorm,
+                             gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {
+    static constexpr std::string_view name = "AnySize";
+};
+/// The epochs that it is told of.
+struct Told : gx::Observer {
+    std::vector<double> losses;
+    void epoch_done(const gx::EpochDone& e) override {
+        losses.push_back(e.tested ? e.row.test_loss : -1);
+    }
+};
+TEST(BadLoss, ALateTestIsThatOfTheLastPhaseThatBegan) {
+    using T = gx::Trainer<AnySize, gx::Ring<fp32>, gx::Constant>;
+    const Folder folder;
+    auto world = threads(2);
+    T::Options o{.batch = 4, .epochs = 2, .phases = {{0, 4, 4}, {2, 8, 9}}};
+    const gx::RunRecord whole = T(o).train(world, images());
+    o.output = folder.path;
+    o.resume = "latest";
+    o.evaluate = false;
+    (void)T(o).train(world, images());
+    Told told;
+    o.evaluate = true;
+    o.observers = {&told};
+    const gx::RunRecord tested = T(o).train(world, images());
+    EXPECT_EQ(tested.weights_hash, whole.weights_hash);
+    EXPECT_EQ(tested.epochs[1].test_loss, whole.epochs[1].test_loss);
+    EXPECT_EQ(told.losses, std::vector{whole.epochs[1].test_loss});
+}
+TEST(BadLoss, ARunThatEndsWithinTheCheckpointIsRefused) {
+    using T = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
+    const Folder folder;
+    auto world = threads(2);
+    T::Options o{.batch = 4, .epochs = 3, .output = folder.path};
+    o.checkpoints.every_steps = 3;
+    (void)T(o).train(world, images());
+    std::filesystem::remove(folder / "epoch-0003.safetensors");
+    ASSERT_TRUE(std::filesystem::exists(folder / "step-00000012.safetensors"));
+    o.epochs = 2;
+    o.resume = "latest";
+    EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                      "it has done 2 epochs and a part of the next, and this run ends after 2"));
+}
 TEST(BadLoss, OfATestImageNamesNoCheckpointThatCannotBeWritten) {
     using T = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
     const Folder folder;

@@ -337,7 +337,7 @@ GX_DECL Run start_run(RunComposition composition, RunOptions options, const Sour
     run.resumed_from = o.resume;
     run.is_over = run.resume->epoch == o.epochs && !last_without_test(run);
     expect_replaceable(run);
-    if (!run.is_over) compare_with_checkpoint(run);
+    if (run.resume->epoch < o.epochs) compare_with_checkpoint(run);
     run.changes = changes(*run.resume, run.composition.choices, world.info);
     if (run.resume->test_data_hash != 0 && run.test_data_hash != 0 &&
         run.resume->test_data_hash != run.test_data_hash)
@@ -502,6 +502,7 @@ GX_DECL RunTerms terms_of(const Run& run, int ranks) {
     if (run.resume) {
         add("resume (the step of the checkpoint)", run.resume->step);
         add("resume (a hash of its weights)", hash_text(run.resume->parameters));
+        add("resume (whether nothing is left to do)", run.is_over ? "yes" : "no");
     }
     if (run.initial) add("weights (a hash of theirs)", hash_text(run.initial->parameters));
     if (run.gate->armed())  // all processes ask behind each step

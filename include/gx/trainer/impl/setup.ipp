@@ -241,10 +241,10 @@ GX_DECL Checkpoint resumable(const RunOptions& o, const Graph& graph, const Name
                                    "so that losses of both parts can't be compared: set "
                                    "label_smoothing to {}",
                                    kept->value, smoothing, kept->value));
-    problems.check(c.epoch < o.epochs || (c.epoch == o.epochs && names.latest),
-                   fmt::format("it has done {} epochs, and this run ends after {}: ask for more "
+    problems.check(c.epoch < o.epochs || (c.epoch == o.epochs && names.latest && !c.is_within()),
+                   fmt::format("it has done {} epochs{}, and this run ends after {}: ask for more "
                                "epochs in all",
-                               c.epoch, o.epochs));
+                               c.epoch, c.is_within() ? " and a part of the next" : "", o.epochs));
     problems.check(!c.is_within() || !names.survives,
                    "it lies within an epoch, and a run that continues on survivors resumes from "
                    "checkpoints between epochs: name such a one, or leave out "

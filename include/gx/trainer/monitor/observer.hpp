@@ -43,7 +43,8 @@ struct StepDone {
 /// An epoch and its test.
 struct EpochDone {
     const EpochRow& row;
-    std::span<const StepRow> steps;  ///< of the epoch, with the losses of all ranks
+    std::span<const StepRow> steps;  ///< of the epoch, with the losses of all ranks; none of one
+                                     ///< that is done again for its test alone
     bool tested = false;             ///< `row` has test metrics
 };
 

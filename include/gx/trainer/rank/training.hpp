@@ -173,7 +173,8 @@ private:
     [[nodiscard]] static int begins_in(const Run& run, [[maybe_unused]] const Carries& carried) {
         if constexpr (survives)
             if (carried.trained && carried.present.epoch >= 0) return carried.present.epoch;
-        return run.resume ? run.resume->epoch : 0;
+        // A run that is over, and whose last test is to be made, is in its last phase.
+        return run.resume ? std::min(run.resume->epoch, run.options.epochs - 1) : 0;
     }
     /// Of the device; nullptr: of the host.
     [[nodiscard]] MemoryResource* memory() {

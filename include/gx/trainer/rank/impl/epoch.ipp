@@ -107,6 +107,7 @@ GX_COLD void GX_OF_RANK_TRAINING::test_late() {
     if (!fills_record()) return;
     write_record();
     record_.epochs.back() = *row;
+    if (watchers_) watchers_->epoch_done({*row, {}, true});
     record_.notes.push_back(
         "All epochs had been done: this run has made the last one's test alone.");
 }

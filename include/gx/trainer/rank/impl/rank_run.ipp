@@ -162,7 +162,7 @@ GX_DECL std::int64_t RankRun::schedule_step(std::int64_t step) const {
 GX_DECL void RankRun::report_start() {
     if (!watchers_) return;
     watchers_->run_begins({.record = record_,
-                           .first_epoch = first_epoch_,
+                           .first_epoch = std::min(first_epoch_, o_.epochs - 1),
                            .first_step = step_,
                            .first_schedule_step = schedule_step(step_),
                            .schedule_steps = run_.plan.total_steps,
