@@ -398,7 +398,15 @@ TEST(BadLoss, ARunThatIsOverIsTestedWhereItWasNot) {
     auto cluster = gx::sim::Cluster<gx::reference::Device>(gx::sim::ethernet_10g(3));
     expect(Late({.batch = 4, .epochs = 2}), world);
     expect(Late({.batch = 4, .epochs = 2}), cluster);
-    expect(Surviving({.batch = 4, .epochs = 2}), cluster);
+
+    const Folder folder;
+    Surviving::Options o{.batch = 4, .epochs = 1, .output = folder.path, .evaluate = false};
+    o.resume = "latest";
+    EXPECT_TRUE(Surviving(o).train(cluster, images()).warnings.empty());
+    o.evaluate = true;
+    const auto warnings = Surviving(o).train(cluster, images()).warnings;
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_TRUE(holds(warnings[0], "The last epoch has no test", "without ContinueOnSurvivors"));
 }
 struct AnySize : gx::Network<gx::ImageShape{1, 4, 4}, 3, gx::Conv<4, 3, 1, 1>, gx::BatchNorm,
                              gx::ReLU, gx::GlobalAvgPool, gx::Classifier> {

@@ -470,7 +470,7 @@ GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept {
 }
 
 GX_DECL std::optional<EpochRow> last_without_test(const Run& run) {
-    if (!run.options.evaluate || !run.resume) return {};
+    if (!run.options.evaluate || !run.resume || run.composition.survives) return {};
     RunRecord record;
     read_rows(run.resume->record, record);
     if (record.epochs.empty() || !std::isnan(record.epochs.back().test_loss)) return {};
@@ -484,6 +484,10 @@ GX_DECL void restore_record(const Run& run, RunRecord& record) {
     accounts.breakdown = record.breakdown;
     accounts.write(record);
     record.weights_hash = hash_bits(run.resume->parameters);
+    if (run.options.evaluate && std::isnan(record.test_accuracy_pct()))
+        record.warnings.push_back(
+            "The last epoch has no test, and a run that continues on survivors makes none when it "
+            "is over: test the weights by a run without ContinueOnSurvivors.");
     record.notes.push_back(
         fmt::format("All {} epochs had been done: this run has trained nothing, and its figures "
                     "are those of '{}', which holds no bytes sent and no timeline.",

@@ -81,10 +81,10 @@ struct RanksLost {
 /// Order:  run_begins; then step_done and epoch_done in the order of steps, checkpoint_written when
 ///         the file is there, ranks_lost; at the end one of run_ended and run_failed, the latter
 ///         behind the checkpoints that the run has left and not reported before. A run that
-///         does not begin, or has no epoch left to train, calls nothing. On a device whose work is
-///         queued, step_done of step t comes when step t + 1 is queued: no host waits for it. A
-///         step that counts though a lost rank cut it short comes before ranks_lost, with the
-///         time until then and without what is measured at a step's end.
+///         does not begin, or has no epoch left to train or to test, calls nothing. On a device
+///         whose work is queued, step_done of step t comes when step t + 1 is queued: no host waits
+///         for it. A step that counts though a lost rank cut it short comes before ranks_lost, with
+///         the time until then and without what is measured at a step's end.
 /// Errors: an exception ends the run, as gx::Error that names the observer's type and the step; the
 ///         other observers whose run has begun and has not ended see run_failed. Those of
 ///         run_failed itself are dropped.
