@@ -559,6 +559,24 @@ TEST(AllRanksLost, IsAnErrorAndNoShortRecord) {
                           "rank 0 was lost in", epoch, "the others had finished or were lost too"));
     }
 }
+TEST(AllRanksLost, IsAnErrorInALateTestToo) {
+    using T = gx::Trainer<Net, gx::Ring<>, gx::Constant>;
+    const Folder folder;
+    T::Options o{.batch = 10, .epochs = 2, .output = folder.path, .resume = "latest"};
+    o.evaluate = false;
+    gx::sim::Cluster<gx::reference::Device> whole(gx::sim::ethernet_10g(2));
+    (void)T(o).train(whole, images());
+    o.evaluate = true;
+    for (const int us : {0, 30, 100}) {
+        gx::sim::ClusterOptions options;
+        const gx::Nanoseconds at(1000 * us);
+        options.faults = gx::sim::FaultList{gx::sim::DeadGpu{0, at}, gx::sim::DeadGpu{1, at}};
+        gx::sim::Cluster<gx::reference::Device> world(gx::sim::ethernet_10g(2), options);
+        EXPECT_TRUE(holds(error_of([&] { (void)T(o).train(world, images()); }),
+                          "rank 0 was lost in", " of 2", "no rank was left"))
+            << us;
+    }
+}
 TEST(AFullDisk, LeavesTheOldCheckpointAndNamesTheFile) {
     const Folder folder;
     using Plain = gx::Trainer<Net, gx::Ring<fp32>, gx::Constant>;
