@@ -106,8 +106,9 @@ struct TrainerOptions {
     /// Checkpoint to go on from; empty starts anew. "latest": the newest whole one in `output`, or
     /// anew where there is none, so that one command starts a job and restarts it; where it lies
     /// behind the last epoch nothing is trained, and the record is what it holds, with the last
-    /// test where that was not made (not by ContinueOnSurvivors, which warns). An error where there are some, and all are damaged or of
-    /// another model, and where an older one of the same composition, data and seed is further.
+    /// test where that was not made (not by ContinueOnSurvivors, which warns). An error where
+    /// there are some, and all are damaged or of another model, and where an older one of the same
+    /// composition, data and seed is further.
     std::filesystem::path resume{};
     CheckpointOptions checkpoints{};
     const StopRequest* stop = nullptr;  ///< asked for a checkpoint and an end; it outlives the run
