@@ -158,8 +158,8 @@ GX_COLD GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept;
 /// Fills in what the checkpoint of a run that is over holds: rows, times, cost.
 GX_COLD GX_DECL void restore_record(const Run& run, RunRecord& record);
 
-/// The last epoch that the run's checkpoint has done, where it is to be tested and was not; none of
-/// a run that continues on survivors, whose losses would have to be told of such an epoch.
+/// The last epoch of a checkpoint that lies at the end of the run, where it is to be tested and was
+/// not. A run that continues on survivors makes no test without training: none.
 GX_COLD [[nodiscard]] GX_DECL std::optional<EpochRow> last_without_test(const Run& run);
 
 /// What a rank compares with the others before it starts.
