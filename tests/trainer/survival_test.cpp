@@ -366,6 +366,37 @@ TEST(Survival, ResumesWhatStopOnLossHasWritten) {
     EXPECT_EQ(r.losses.at(0).step, 12);
     EXPECT_EQ(r.epochs.size(), 3u);
 }
+// The rows and the times before a resume are those of the file, also where rank 0, which fills the
+// record, is lost: before it has read them, or later.
+TEST(Survival, AResumedRunThatLosesRankZeroKeepsWhatWasBefore) {
+    using T = Trains<Plain>;
+    const Folder folder;
+    auto o = options<T>(2);
+    o.output = folder.path;
+    set_script({});
+    Cluster world(gx::sim::ethernet_10g(4));
+    const auto before = T(o).train(world, data());
+    o.output.clear();
+    o.resume = folder / "epoch-0002.safetensors";
+    o.epochs = 3;
+    for (const double at : {0.0, 0.9}) {  // of the time of the epochs before; 0.5 of the third
+        SCOPED_TRACE(at);
+        const gx::Nanoseconds time(std::int64_t(at * 1e9 * before.seconds / 2));
+        Cluster again(gx::sim::ethernet_10g(4), faults({gx::sim::DeadGpu{0, time}}));
+        const auto r = T(o).train(again, data());
+        ASSERT_EQ(r.losses.size(), 1u);
+        ASSERT_EQ(r.epochs.size(), 3u);
+        for (std::size_t e = 0; e < 2; ++e) {
+            EXPECT_EQ(r.epochs[e].step, before.epochs[e].step);
+            EXPECT_EQ(r.epochs[e].train_loss, before.epochs[e].train_loss);
+            EXPECT_EQ(r.epochs[e].test_loss, before.epochs[e].test_loss);
+        }
+        ASSERT_GT(r.steps.size(), before.steps.size());
+        for (std::size_t i = 0; i < before.steps.size(); ++i)
+            EXPECT_EQ(r.steps[i].loss, before.steps[i].loss) << i;
+        EXPECT_GT(r.breakdown.compute, before.breakdown.compute);
+    }
+}
 
 // ---- Where it stops -----------------------------------------------------------------
 TEST(Survival, StopsWithTooFew) {

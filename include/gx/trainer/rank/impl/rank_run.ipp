@@ -84,12 +84,12 @@ GX_DECL void RankRun::resume_from(const Checkpoint& c) {
         course_ = &course_within_;
     }
     accounts_.resume(c);
+    if (!run_.mixed_clocks) accounts_.breakdown = kept.breakdown;
     if (!fills_record()) return;
     // A run that has lost ranks has its rows, but for those of the present epoch.
     const bool has_rows =
         std::ssize(record_.epochs) == c.epoch && (!c.is_within() || run_.loss.ranks > 0);
     if (!has_rows) restore_rows(record_, c, run_.resumed_from);
-    if (!run_.mixed_clocks) accounts_.breakdown = record_.breakdown;
 }
 
 GX_DECL std::int64_t RankRun::take_within(const Checkpoint& c) {

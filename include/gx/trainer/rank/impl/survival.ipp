@@ -387,6 +387,9 @@ GX_COLD void GX_OF_RANK_TRAINING::restart(std::int64_t next) {
     step_ = world_step_ = next;
     keep_snapshot(next, images_);
     if (fills_record()) {
+        // Those of before a resume, where the rank that would have read them was lost.
+        if (run_.resume && std::ssize(record_.epochs) < run_.resume->epoch)
+            restore_rows(record_, *run_.resume, run_.resumed_from);
         record_.epochs.resize(std::size_t(epoch.epoch));
         std::erase_if(record_.steps,
                       [&](const StepRow& row) { return row.step >= epoch.first_step; });
