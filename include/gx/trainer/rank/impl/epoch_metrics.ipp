@@ -28,6 +28,7 @@ GX_DECL double EpochMetrics::finish(EpochRow& row) {
 GX_DECL void EpochMetrics::begin(std::int64_t steps, double now_seconds) {
     sums.assign(3 * std::size_t(steps), 0.0);
     rows.clear();
+    rows.reserve(std::size_t(steps));
     begin_seconds = now_seconds;
 }
 

@@ -99,6 +99,7 @@ GX_DECL std::int64_t RankRun::take_within(const Checkpoint& c) {
     read_rows(c.record, rows);
     metrics_.rows = std::move(rows.steps);
     shared_skips_ = metrics_.rows.size();
+    metrics_.rows.reserve(metrics_.rows.size() + std::size_t(left));
     metrics_.sums.assign(w.sums.size() + 3 * std::size_t(left), 0.0);
     if (rank() == 0) std::copy(w.sums.begin(), w.sums.end(), metrics_.sums.begin());
     metrics_.begin_seconds =

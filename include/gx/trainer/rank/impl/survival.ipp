@@ -41,9 +41,11 @@ auto GX_OF_RANK_TRAINING::begin(int epoch) -> StepsOfEpoch {
         loader_->begin_epoch(epoch, done);
         metrics_.rows = std::exchange(present.rows, {});
         metrics_.sums = std::exchange(present.sums, {});
-        metrics_.sums.resize(3 * (metrics_.rows.size() + std::size_t(left)));
+        const std::int64_t made = std::ssize(metrics_.rows), steps = made + left;
+        metrics_.rows.reserve(std::size_t(steps));
+        metrics_.sums.resize(3 * std::size_t(steps));
         metrics_.begin_seconds = present.begin_seconds;
-        return {std::ssize(metrics_.rows), std::ssize(metrics_.rows) + left};
+        return {made, steps};
     }
 }
 
@@ -69,10 +71,13 @@ void GX_OF_RANK_TRAINING::keep_snapshot(std::int64_t forwards, std::int64_t imag
     Snapshot& s = carried_.snapshot(forwards);
     s.forwards = forwards;
     if constexpr (carries_state) {
-        if constexpr (on_host) s.statistics = get(queue(), device_->statistics());
-        else
+        if constexpr (on_host) {
+            const std::span<const float> now = device_->statistics();
+            s.statistics.assign(now.begin(), now.end());
+        } else {
             passes_.keep(queue(), forwards, device_->statistics(), slots_.report_view(micro_batch),
                          micro_batch > 0);
+        }
     }
     s.images = images;
     s.undisturbed_seconds = accounts_.undisturbed_seconds;
