@@ -1,6 +1,6 @@
-# cmake -D PLUGIN=... -D INCLUDE=... -D CUDA_INCLUDE=... -D CUDA12=... -D PLACE=... -P: compiles the
-# kernels for GPUs by each compiler that is here, warnings as errors, and compares registers,
-# spills, shared memory and stacks with resources.txt.
+# cmake -D PLUGIN=... -D INCLUDE=... -D CUDA_INCLUDE=... -D PLACE=... -P: compiles the kernels for GPUs
+# by each compiler that is here, warnings as errors, and compares registers, spills, shared memory
+# and stacks with resources.txt. With -D CUDA12=..., a CUDA 12 toolkit: for sm_70, by clang.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${PLACE}/empty)
 file(WRITE ${PLACE}/empty/texture_fetch_functions.h "")  # CUDA 13 has none, clang 19 includes it
@@ -101,7 +101,7 @@ find_program(nvcc nvcc HINTS ${cuda}/bin)
 find_program(clang NAMES clang++-19 clang++)
 find_program(ptxas ptxas HINTS ${cuda}/bin NO_DEFAULT_PATH)
 set(compiled FALSE)
-if(nvcc)
+if(nvcc AND NOT CUDA12)
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE known)
   string(REGEX MATCHALL "compute_[0-9]+" known "${known}")
   list(TRANSFORM known REPLACE "compute_" "")
@@ -144,18 +144,15 @@ macro(clang_for arch toolkit)
   print_clock("clang for ${arch}")
   set(compiled TRUE)
 endmacro()
-if(clang AND ptxas)
-  clang_for(sm_90 ${cuda} -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty)
-endif()
-if(NOT CUDA12)
-  file(GLOB CUDA12 /usr/local/cuda-12*)
-  list(APPEND CUDA12 $ENV{CUDA12_PATH})
-endif()
-if(clang AND CUDA12)
-  list(GET CUDA12 0 CUDA12)
+if(CUDA12)
+  if(NOT clang OR NOT EXISTS ${CUDA12}/bin/ptxas)
+    message(STATUS "skipped: no CUDA compiler for sm_70: give clang 19 and a CUDA 12 toolkit \
+in GX_CUDA12_ROOT, now ${CUDA12}")
+    return()
+  endif()
   clang_for(sm_70 ${CUDA12} -isystem ${CUDA12}/include)
-else()
-  message(STATUS "clang for sm_70: left out, no CUDA 12 toolkit (-D GX_CUDA12_ROOT=...)")
+elseif(clang AND ptxas)
+  clang_for(sm_90 ${cuda} -isystem ${CUDA_INCLUDE} -isystem ${PLACE}/empty)
 endif()
 if(NOT compiled)
   message(STATUS "skipped: no CUDA compiler, neither nvcc nor clang with a toolkit")
