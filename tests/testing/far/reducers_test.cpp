@@ -6,13 +6,20 @@
 #include <gx/halving_doubling/reducer.hpp>
 #include <gx/hierarchical/reducer.hpp>
 #include <gx/optimizer/adamw.hpp>
+#include <gx/optimizer/clip_by_global_norm.hpp>
+#include <gx/optimizer/lamb.hpp>
+#include <gx/optimizer/lars.hpp>
+#include <gx/optimizer/weight_average.hpp>
 #include <gx/parameter_server/reducer.hpp>
+#include <gx/quantized/reducer.hpp>
+#include <gx/recursive_doubling/reducer.hpp>
 #include <gx/reducer/bucketed.hpp>
 #include <gx/reducer/double_buffered.hpp>
 #include <gx/reducer/ring.hpp>
 #include <gx/shared_memory/reducer.hpp>
 #include <gx/trainer/trainer.hpp>
 #include <gx/trees/double_tree.hpp>
+#include <gx/trees/tree.hpp>
 #include <trainer/small.hpp>
 
 namespace {
@@ -24,12 +31,14 @@ using Far = gx::testing::FarWorld<gx::testing::FarDevice<reference::Device>>;
 
 template <class T>
 class TrainedOnFarMemory : public ::testing::Test {};
-template <class R>
-using Run = Trainer<Net, R, Constant, AdamW>;
+template <class R, class O = AdamW>
+using Run = Trainer<Net, R, Constant, O>;
 using Runs = ::testing::Types<
     Run<HalvingDoubling<fp32>>, Run<Hierarchical<fp16>>, Run<Hierarchical<Ring<fp32>, Ring<fp16>>>,
     Run<DoubleBuffered<DoubleTree<2, fp32>>>, Run<Bucketed<ParameterServer<fp16>, 64>>,
-    Run<DoubleBuffered<Bucketed<SharedMemory<fp32>, 128>>>>;
+    Run<DoubleBuffered<Bucketed<SharedMemory<fp32>, 128>>>,
+    Run<RecursiveDoubling<fp32>, WeightAverage<Lamb>>, Run<Bucketed<Tree<fp16>, 64>, Lars>,
+    Run<Quantized<4>, ClipByGlobalNorm<Sgd>>>;
 TYPED_TEST_SUITE(TrainedOnFarMemory, Runs);
 
 TYPED_TEST(TrainedOnFarMemory, WeightsAreThoseOfThreads) {
