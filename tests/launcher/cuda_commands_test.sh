@@ -272,6 +272,16 @@ expect "a driver that prints an error" 2 "nothing was run" gpu GPU="No devices w
 expect "a V100 and a toolkit that dropped it" 2 "for sm_70 clang++-19 and GX_CUDA12_ROOT" \
     gpu GX_CUDA12_ROOT= \
     GPU="Tesla V100-SXM2-16GB, 535.1, 7.0"
+printf '#!/bin/sh\necho compute_75; echo compute_90\n' >nvcc
+chmod +x nvcc
+architectures() {  # architectures LIST: what CMake says of them
+    cmake -D CMAKE_CUDA_COMPILER="$place/nvcc" -D "CMAKE_CUDA_ARCHITECTURES=$1" \
+        -P "$root/plugins/cuda/gpu/check_architectures.cmake" 2>&1 | tr -s ' \n' ' '
+    return "${PIPESTATUS[0]}"
+}
+expect "the same, given to CMake" 1 "does not compile for sm_70, but for 75, 90. Give other" \
+    architectures '75;70'
+expect "architectures that it has" 0 "" architectures '75;90-real;native'
 expect "a build that takes too long" 1 "build      timeout " gpu LATE=ninja
 expect "what follows it is left out" 0 "the build has not passed" valid_json gpu.json \
     "stages 1 reason"
