@@ -80,6 +80,13 @@ def seeds_of(text):
     return range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
+def write(path, build, entries):
+    """Entries of programs, into a file that may have others' of the same build."""
+    known = json.loads(path.read_text()) if path.is_file() else {}
+    kept = known.get("programs", {}) if known.get("build") == build else {}
+    path.write_text(json.dumps({"build": build, "programs": {**kept, **entries}}, indent=2) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -88,7 +95,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="programs at once (2)")
     parser.add_argument("--only", default="", help="programs whose names have this")
     parser.add_argument("--minutes", type=float, default=0, help="begin no seed after; 0: no limit")
-    parser.add_argument("--json", type=pathlib.Path, help="also write what was run there")
+    parser.add_argument("--json", type=pathlib.Path,
+                        help="also write there what was run; entries of other programs stay")
     options = parser.parse_args()
     if not options.build.is_dir():
         stop(f"{options.build} is no folder: name a build, as build/tsan")
@@ -108,15 +116,16 @@ def main():
                     print(f"FAILED: GX_CUDA_SEED_SHIFT={seed} {shlex.join(p.command)} "
                           f"--gtest_filter={shlex.quote(p.tests)}\n{text}", flush=True)
             done += 1
+            if options.json:
+                write(options.json, options.build.name,
+                      {p.name: {"tests": p.tests, "first_seed": seeds[0], "seeds": done,
+                                "failed": [f["seed"] for f in failures if f["program"] == p.name]}
+                       for p in programs})
             print(f"\rseed {seed}: {done} of {len(seeds)}, {len(failures)} failed", end="",
                   file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print(f"{len(programs)} programs, {done} seeds from {seeds[0]}, {len(failures)} failed, "
           f"{time.monotonic() - begun:.0f} s")
-    if options.json:
-        options.json.write_text(json.dumps(
-            {"build": options.build.name, "programs": [[p.name, p.tests] for p in programs],
-             "first_seed": seeds[0], "seeds": done, "failures": failures}, indent=2) + "\n")
     return 1 if failures else 0
 
 
