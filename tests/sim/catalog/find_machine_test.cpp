@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <gx/sim/hardware/validate.hpp>  // check
+#include <gx/sim/catalog/cluster_of.hpp>  // cluster_of, find_profile
+#include <gx/sim/hardware/validate.hpp>   // check
 
 namespace {
 
@@ -27,6 +28,15 @@ TEST(FindMachine, EveryMachineCanBeBuiltAndIsFoundByItsName) {
         EXPECT_TRUE(m.spot_price.count < m.price.count || m.price.count == 0) << m.name.view();
     }
 }
+TEST(FindMachine, NetworksCarryWhatTheProfileOfTheMachineAsks) {
+    for (const auto make : gx::sim::machine_makers) {
+        const MachineSpec m = make();
+        if (m.profile.view().empty()) continue;
+        const auto stack = gx::sim::find_profile(m.profile.view());
+        EXPECT_TRUE(stack.has_collective && stack.has_transport) << m.name.view();
+        EXPECT_NO_THROW((void)gx::sim::cluster_of(m, 2, stack)) << m.name.view();
+    }
+}
 TEST(FindMachine, APriceOfAllGpusIsThatOfOneTimesTheirNumber) {
     EXPECT_DOUBLE_EQ(gx::sim::find_machine("p2.16xlarge").price.count, 16 * 0.90);
     EXPECT_DOUBLE_EQ(gx::sim::find_machine("p3.16xlarge").price.count, 8 * 3.06);
@@ -40,6 +50,12 @@ TEST(FindMachine, RatesOfAllNicsAreThoseThatTheCloudStates) {
     EXPECT_DOUBLE_EQ(gigabits("p3dn.24xlarge"), 100);
     EXPECT_DOUBLE_EQ(gigabits("p4d.24xlarge"), 400);
     EXPECT_DOUBLE_EQ(gigabits("p5.48xlarge"), 3200);
+    EXPECT_DOUBLE_EQ(gigabits("NC24rs_v3"), 56);
+    EXPECT_DOUBLE_EQ(gigabits("NC96ads_A100_v4"), 80);
+    EXPECT_DOUBLE_EQ(gigabits("ND40rs_v2"), 100);
+    EXPECT_DOUBLE_EQ(gigabits("ND96asr_v4"), 1600);
+    EXPECT_DOUBLE_EQ(gigabits("ND96amsr_A100_v4"), 1600);
+    EXPECT_DOUBLE_EQ(gigabits("ND96isr_H100_v5"), 3200);
 }
 
 // ---- Links, against the data sheets -------------------------------------------------
@@ -98,9 +114,11 @@ TEST(FindMachine, TheNameOfAGpuIsAnsweredWithTheMachinesThatHaveIt) {
     for (const char* name : {"A100", "a100", "NVIDIA A100"})
         EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name) +
                                               "': machines with that GPU are p4d.24xlarge, "
-                                              "DGX-A100; known are p2.xlarge, "))
+                                              "DGX-A100, NC96ads_A100_v4, ND96asr_v4, "
+                                              "ND96amsr_A100_v4; known are p2.xlarge, "))
             << refusal(name);
-    EXPECT_NE(refusal("V100 32GB").find("that GPU are p3dn.24xlarge, "), std::string::npos)
+    EXPECT_NE(refusal("V100 32GB").find("that GPU are p3dn.24xlarge, DGX-2, ND40rs_v2; known"),
+              std::string::npos)
         << refusal("V100 32GB");
     EXPECT_NE(refusal("RTX 3090").find("no known machine has that GPU; known are"),
               std::string::npos)

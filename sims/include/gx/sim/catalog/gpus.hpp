@@ -127,6 +127,9 @@ consteval GpuSpec calibrated(std::string_view name) {
 [[nodiscard]] constexpr GpuSpec a100_pcie_40gb() {
     return detail::gpus::calibrated("A100-PCIe-40GB");
 }
+[[nodiscard]] constexpr GpuSpec a100_pcie_80gb() {
+    return detail::gpus::calibrated("A100-PCIe-80GB");
+}
 [[nodiscard]] constexpr GpuSpec h100() { return detail::gpus::calibrated("H100-SXM5-80GB"); }
 [[nodiscard]] constexpr GpuSpec h200() { return detail::gpus::calibrated("H200-SXM5-141GB"); }
 
