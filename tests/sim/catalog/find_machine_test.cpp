@@ -56,6 +56,11 @@ TEST(FindMachine, RatesOfAllNicsAreThoseThatTheCloudStates) {
     EXPECT_DOUBLE_EQ(gigabits("ND96asr_v4"), 1600);
     EXPECT_DOUBLE_EQ(gigabits("ND96amsr_A100_v4"), 1600);
     EXPECT_DOUBLE_EQ(gigabits("ND96isr_H100_v5"), 3200);
+    EXPECT_DOUBLE_EQ(gigabits("n1-standard-96-8xV100"), 32);
+    for (const char* name : {"a2-highgpu-8g", "a2-megagpu-16g", "a2-ultragpu-8g", "g2-standard-96"})
+        EXPECT_DOUBLE_EQ(gigabits(name), 100) << name;
+    EXPECT_DOUBLE_EQ(gigabits("a3-highgpu-8g"), 1000 - 200) << "the fifth is the host's";
+    EXPECT_DOUBLE_EQ(gigabits("a3-megagpu-8g"), 1800 - 200) << "the ninth is the host's";
 }
 
 // ---- Links, against the data sheets -------------------------------------------------
@@ -115,7 +120,9 @@ TEST(FindMachine, TheNameOfAGpuIsAnsweredWithTheMachinesThatHaveIt) {
         EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name) +
                                               "': machines with that GPU are p4d.24xlarge, "
                                               "DGX-A100, NC96ads_A100_v4, ND96asr_v4, "
-                                              "ND96amsr_A100_v4; known are p2.xlarge, "))
+                                              "ND96amsr_A100_v4, a2-highgpu-8g, "
+                                              "a2-megagpu-16g, a2-ultragpu-8g; known are "
+                                              "p2.xlarge, "))
             << refusal(name);
     EXPECT_NE(refusal("V100 32GB").find("that GPU are p3dn.24xlarge, DGX-2, ND40rs_v2; known"),
               std::string::npos)

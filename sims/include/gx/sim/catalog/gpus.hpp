@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -105,11 +106,13 @@ inline constexpr std::array<GpuRow, 20> calibrated_gpus{{
 
 namespace detail::gpus {
 /// The row of this name; it is there, or the program does not compile.
-consteval GpuSpec calibrated(std::string_view name) {
-    for (const GpuRow& row : calibrated_gpus)
+template <std::size_t n>
+consteval GpuSpec named(const std::array<GpuRow, n>& rows, std::string_view name) {
+    for (const GpuRow& row : rows)
         if (row.name == name) return row.spec();
-    throw "no GPU of this name in calibrated_gpus";
+    throw "no GPU of this name in the table";
 }
+consteval GpuSpec calibrated(std::string_view name) { return named(calibrated_gpus, name); }
 }  // namespace detail::gpus
 
 /// Rows that machines and tests name most, as values.

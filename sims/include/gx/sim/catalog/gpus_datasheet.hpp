@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include <gx/sim/catalog/gpus.hpp>  // GpuRow
+#include <gx/sim/catalog/gpus.hpp>  // GpuRow, named
 
 namespace gx::sim {
 
@@ -38,5 +38,8 @@ inline constexpr std::array<GpuRow, 22> data_sheet_gpus{{
     {"H800-SXM5-80GB",   generation::hopper,   66.9,  989.4,  133.8,  494.7,   80,  3'350,  132},
     {"B200-SXM-180GB",   generation::hopper,     75,  2'250,    150,  1'125,  180,  8'000,  148}}};
 // clang-format on
+
+/// Rows that machines name, as values.
+[[nodiscard]] constexpr GpuSpec l4() { return detail::gpus::named(data_sheet_gpus, "L4"); }
 
 }  // namespace gx::sim
