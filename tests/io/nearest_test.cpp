@@ -46,6 +46,10 @@ TEST(SuggestedName, IsTheOneNameThatBeginsAsTypedWhereNoneIsNear) {
     EXPECT_EQ(suggested_name("p3", machines), "") << "one of two";
     EXPECT_EQ(suggested_name("p", machines), "") << "one letter";
     EXPECT_EQ(suggested_name("5.48xlarge", machines), "p5.48xlarge") << "by its distance";
+    constexpr std::array<std::string_view, 3> family{"p5en.48xlarge", "p5.48xlarge",
+                                                     "p5e.48xlarge"};
+    EXPECT_EQ(suggested_name("p5", family), "p5.48xlarge") << "of three the one with that word";
+    EXPECT_EQ(suggested_name("P5E", family), "p5e.48xlarge");
     constexpr std::array<std::string_view, 4> known{"--machine", "--budget-dollars", "--json",
                                                     "pytorch-ddp"};
     EXPECT_EQ(suggested_name("--machine-file", known), "--machine");

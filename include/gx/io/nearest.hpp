@@ -22,7 +22,8 @@ namespace gx {
                                                     std::span<const std::string_view> known);
 
 /// Returns nearest_name(); if none is near, the one known name that begins with `typed`, or that
-/// `typed` begins with, by at least two letters behind dashes; empty if there are none or several.
+/// `typed` begins with, by at least two letters behind dashes; of several the one in which a '.'
+/// follows; empty if there are none or still several.
 [[nodiscard]] GX_DECL std::string_view suggested_name(std::string_view typed,
                                                       std::span<const std::string_view> known);
 

@@ -66,12 +66,14 @@ GX_DECL std::string_view suggested_name(std::string_view typed,
                                         std::span<const std::string_view> known) {
     std::string_view best = nearest_name(typed, known);
     if (!best.empty()) return best;
+    int begin = 0, first_words = 0;  // names that begin so, and those whose first word it is
     for (const std::string_view name : known) {
         if (!detail::nearest::one_begins_with_the_other(typed, name)) continue;
-        if (!best.empty()) return {};  // one of several is a guess
-        best = name;
+        const bool first_word = name.substr(std::min(typed.size(), name.size())).starts_with('.');
+        first_words += first_word;
+        if (begin++ == 0 || first_word) best = name;
     }
-    return best;
+    return begin == 1 || first_words == 1 ? best : std::string_view{};  // else it is a guess
 }
 
 GX_DECL std::string known_names(std::span<const std::string_view> known) {
