@@ -50,6 +50,14 @@ TEST(FindMachine, RatesOfAllNicsAreThoseThatTheCloudStates) {
     EXPECT_DOUBLE_EQ(gigabits("p3dn.24xlarge"), 100);
     EXPECT_DOUBLE_EQ(gigabits("p4d.24xlarge"), 400);
     EXPECT_DOUBLE_EQ(gigabits("p5.48xlarge"), 3200);
+    EXPECT_DOUBLE_EQ(gigabits("p4de.24xlarge"), 400);
+    EXPECT_DOUBLE_EQ(gigabits("p5e.48xlarge"), 32 * 100);
+    EXPECT_DOUBLE_EQ(gigabits("p5en.48xlarge"), 16 * 200);
+    EXPECT_DOUBLE_EQ(gigabits("g4dn.xlarge"), 5);
+    EXPECT_DOUBLE_EQ(gigabits("g4dn.12xlarge"), 50);
+    EXPECT_DOUBLE_EQ(gigabits("g4dn.metal"), 100);
+    EXPECT_DOUBLE_EQ(gigabits("g5.xlarge"), 2.5);
+    EXPECT_DOUBLE_EQ(gigabits("g5.48xlarge"), 100);
     EXPECT_DOUBLE_EQ(gigabits("NC24rs_v3"), 56);
     EXPECT_DOUBLE_EQ(gigabits("NC96ads_A100_v4"), 80);
     EXPECT_DOUBLE_EQ(gigabits("ND40rs_v2"), 100);
@@ -117,12 +125,13 @@ TEST(FindMachine, AnUnknownNameIsAnsweredWithTheNearest) {
 }
 TEST(FindMachine, TheNameOfAGpuIsAnsweredWithTheMachinesThatHaveIt) {
     for (const char* name : {"A100", "a100", "NVIDIA A100"})
-        EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name) +
-                                              "': machines with that GPU are p4d.24xlarge, "
-                                              "DGX-A100, NC96ads_A100_v4, ND96asr_v4, "
-                                              "ND96amsr_A100_v4, a2-highgpu-8g, "
-                                              "a2-megagpu-16g, a2-ultragpu-8g; known are "
-                                              "p2.xlarge, "))
+        EXPECT_TRUE(
+            refusal(name).starts_with("unknown machine '" + std::string(name) +
+                                      "': machines with that GPU are p4d.24xlarge, "
+                                      "p4de.24xlarge, DGX-A100, NC96ads_A100_v4, ND96asr_v4, "
+                                      "ND96amsr_A100_v4, a2-highgpu-8g, "
+                                      "a2-megagpu-16g, a2-ultragpu-8g; known are "
+                                      "p2.xlarge, "))
             << refusal(name);
     EXPECT_NE(refusal("V100 32GB").find("that GPU are p3dn.24xlarge, DGX-2, ND40rs_v2; known"),
               std::string::npos)

@@ -10,7 +10,7 @@
 #include <gx/core/error.hpp>                  // Error
 #include <gx/io/nearest.hpp>                  // unknown_name
 #include <gx/sim/catalog/find_gpu.hpp>        // known_gpus, names_gpu
-#include <gx/sim/catalog/machines/aws.hpp>    // p2 to p5
+#include <gx/sim/catalog/machines/aws.hpp>    // p2 to p5, g4dn, g5
 #include <gx/sim/catalog/machines/azure.hpp>  // NC, ND
 #include <gx/sim/catalog/machines/dgx.hpp>    // DGX
 #include <gx/sim/catalog/machines/gcp.hpp>    // N1, A2, A3, G2
@@ -20,18 +20,21 @@ namespace gx::sim {
 
 /// Every machine by name, as functions of no argument. Of those with the same GPUs the first lends
 /// published cases its name and wiring (sims/tools/predict): new ones stand behind.
-inline constexpr std::array<MachineSpec (*)(), 31> machine_makers{
-    machine::p2_xlarge,        machine::p2_8xlarge,      machine::p2_16xlarge,
-    machine::p3_2xlarge,       machine::p3_8xlarge,      machine::p3_16xlarge,
-    machine::p3dn_24xlarge,    machine::p4d_24xlarge,    machine::p5_48xlarge,
-    machine::dgx_1p,           machine::dgx_1v,          machine::dgx_2,
-    machine::dgx_a100,         machine::dgx_h100,        machine::nc24rs_v3,
-    machine::nc96ads_a100_v4,  machine::nd40rs_v2,       machine::nd96asr_v4,
-    machine::nd96amsr_a100_v4, machine::nd96isr_h100_v5, machine::n1_standard_96_v100,
-    machine::a2_highgpu_8g,    machine::a2_megagpu_16g,  machine::a2_ultragpu_8g,
-    machine::a3_highgpu_8g,    machine::a3_megagpu_8g,   machine::g2_standard_4,
-    machine::g2_standard_96,   machine::mn_1_fdr,        machine::mn_1_10g,
-    machine::workstation};
+// clang-format off
+inline constexpr std::array<MachineSpec (*)(), 39> machine_makers{
+    machine::p2_xlarge, machine::p2_8xlarge, machine::p2_16xlarge, machine::p3_2xlarge,
+    machine::p3_8xlarge, machine::p3_16xlarge, machine::p3dn_24xlarge, machine::p4d_24xlarge,
+    machine::p4de_24xlarge, machine::p5_48xlarge, machine::p5e_48xlarge, machine::p5en_48xlarge,
+    machine::g4dn_xlarge, machine::g4dn_12xlarge, machine::g4dn_metal, machine::g5_xlarge,
+    machine::g5_48xlarge,
+    machine::dgx_1p, machine::dgx_1v, machine::dgx_2, machine::dgx_a100, machine::dgx_h100,
+    machine::nc24rs_v3, machine::nc96ads_a100_v4, machine::nd40rs_v2, machine::nd96asr_v4,
+    machine::nd96amsr_a100_v4, machine::nd96isr_h100_v5,
+    machine::n1_standard_96_v100, machine::a2_highgpu_8g, machine::a2_megagpu_16g,
+    machine::a2_ultragpu_8g, machine::a3_highgpu_8g, machine::a3_megagpu_8g,
+    machine::g2_standard_4, machine::g2_standard_96,
+    machine::mn_1_fdr, machine::mn_1_10g, machine::workstation};
+// clang-format on
 
 namespace detail::machine_names {
 

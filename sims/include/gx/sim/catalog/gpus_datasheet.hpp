@@ -40,6 +40,8 @@ inline constexpr std::array<GpuRow, 22> data_sheet_gpus{{
 // clang-format on
 
 /// Rows that machines name, as values.
+[[nodiscard]] constexpr GpuSpec t4() { return detail::gpus::named(data_sheet_gpus, "T4"); }
+[[nodiscard]] constexpr GpuSpec a10g() { return detail::gpus::named(data_sheet_gpus, "A10G"); }
 [[nodiscard]] constexpr GpuSpec l4() { return detail::gpus::named(data_sheet_gpus, "L4"); }
 
 }  // namespace gx::sim

@@ -1,10 +1,11 @@
-// Machines of Amazon EC2: p2 (K80), p3 and p3dn (V100), p4d (A100), p5 (H100).
+// Machines of Amazon EC2: p2 (K80), p3 (V100), p4 (A100), p5 (H100, H200), g4dn (T4), g5 (A10G).
 #pragma once
 
 #include <cstddef>  // size_t
 
-#include <gx/sim/catalog/gpus.hpp>     // k80, v100, a100_40gb, h100
-#include <gx/sim/hardware/wiring.hpp>  // grouped, v100_mesh
+#include <gx/sim/catalog/gpus_datasheet.hpp>  // t4, a10g
+#include <gx/sim/catalog/gpus.hpp>            // k80, v100, a100, h100, h200
+#include <gx/sim/hardware/wiring.hpp>         // grouped, v100_mesh
 
 // Source: GPUs, memory and rates of the NICs: AWS briefing on P2, March 2017, and P3's launch
 //         table. Prices: us-east-1, on demand, from a listing of 2018 and DAWNBench's entries
@@ -12,9 +13,14 @@
 //         Spot: one later listing for p2 and p3.2xlarge; p3.16xlarge is 66 % below on demand, as
 //         the slides of "ImageNet in 18 minutes" of 2018 have it; others unknown.
 //         p4d and p5: GPUs, memory and rates as AWS's page on Capacity Blocks of 2024 has them,
-//         where they cost 14.75 and 39.33; on demand from a listing of November 2026 (github.com/
-//         datareceipts/data-receipts), behind AWS's reductions of June 2025 from 32.77 and 98.32.
-//         Where PCIe switches and NICs are is not published; the wiring is an assumption.
+//         where they cost 14.75 and 39.33; on demand, as p4de, from a listing of November 2026
+//         (github.com/datareceipts/data-receipts), behind AWS's reductions of June 2025 from 32.77
+//         and 98.32. p4de, p5e, p5en, g4dn and g5: GPUs, memory, EFA and rates (g4dn.xlarge and
+//         g5.xlarge: the sustained ones) as github.com/aws/karpenter-provider-aws of August 2026
+//         lists them (reference/instance-types.md); on demand as in its list of 20 July 2026
+//         (zz_generated.pricing_aws.go), which has no p5e. CPUs of p5en and g4dn are from general
+//         knowledge. Where PCIe switches and NICs are is not published: the wiring is an
+//         assumption.
 namespace gx::sim::machine {
 
 using namespace gx::literals;
@@ -132,38 +138,127 @@ using namespace gx::literals;
     m.wiring.nic[0] = {.rate = wiring::pcie3_x16, .socket = 0};
     return m;
 }
+namespace detail {
 /// Eight A100 on NVSwitch; an EFA of 100 Gb/s for two GPUs.
-[[nodiscard]] constexpr MachineSpec p4d_24xlarge() {
-    MachineSpec m{.name = "p4d.24xlarge",
-                  .gpu = a100_40gb(),
+[[nodiscard]] constexpr MachineSpec p4(Label name, const GpuSpec& gpu) {
+    MachineSpec m{.name = name,
+                  .gpu = gpu,
                   .gpus = 8,
                   .nic_line_rate = 100_Gbps,
-                  .price = {21.96},
                   .nics = 4,
                   .host_memory = 1152_GiB,
-                  .price_date = "us-east-1, November 2026; spot unknown",
                   .profile = "nccl-2.10+roce-100g"};
     Wiring& w = m.wiring = wiring::grouped({.socket_link = wiring::upi_skylake});
     wiring::nics_under_switches(w, 1, wiring::pcie3_x16);
     wiring::nvswitch(w, wiring::a100_ports);
     return m;
 }
-/// Eight H100 on NVSwitch; a GPU has four EFA of 100 Gb/s, which are one NIC here.
-[[nodiscard]] constexpr MachineSpec p5_48xlarge() {
-    MachineSpec m{.name = "p5.48xlarge",
-                  .gpu = h100(),
+/// Eight H100 or H200 on NVSwitch; a GPU has four EFA of 100 Gb/s, or two of 200, which are one NIC
+/// here.
+[[nodiscard]] constexpr MachineSpec p5(Label name, const GpuSpec& gpu) {
+    MachineSpec m{.name = name,
+                  .gpu = gpu,
                   .gpus = 8,
                   .nic_line_rate = 400_Gbps,
-                  .price = {55.04},
                   .nics = 8,
                   .host_memory = 2048_GiB,
-                  .price_date = "us-east-1, November 2026; spot unknown",
                   .profile = "nccl-2.10+roce-100g"};
     Wiring& w = m.wiring = wiring::grouped(
         {.per_switch = 1, .pcie = wiring::pcie5_x16, .socket_link = wiring::amd_zen});
     w.peer_penalty = 1;
     wiring::nics_under_switches(w, 1, wiring::pcie5_x16);
     wiring::nvswitch(w, wiring::h100_ports);
+    return m;
+}
+/// GPUs on PCIe, as many at each socket, without NVLink; one NIC, at socket 0.
+[[nodiscard]] constexpr MachineSpec on_pcie(Label name, const GpuSpec& gpu, BytesPerSecond nic,
+                                            DollarsPerHour price, wiring::Groups groups) {
+    MachineSpec m{.name = name,
+                  .gpu = gpu,
+                  .gpus = groups.gpus,
+                  .nic_line_rate = nic,
+                  .price = price,
+                  .price_date = "us-east-1, July 2026; spot unknown",
+                  .profile = "nccl-2.10+tcp-aws"};
+    groups.per_switch = 1;
+    m.wiring = wiring::grouped(groups);
+    m.wiring.nic[0] = {.rate = groups.pcie, .socket = 0};
+    return m;
+}
+/// T4; Cascade Lake.
+[[nodiscard]] constexpr MachineSpec g4dn(Label name, int gpus, int sockets, BytesPerSecond nic,
+                                         DollarsPerHour price) {
+    return on_pcie(name, t4(), nic, price,
+                   {.gpus = gpus, .sockets = sockets, .socket_link = wiring::upi_skylake});
+}
+/// A10G; AMD EPYC.
+[[nodiscard]] constexpr MachineSpec g5(Label name, int gpus, int sockets, BytesPerSecond nic,
+                                       DollarsPerHour price) {
+    return on_pcie(name, a10g(), nic, price,
+                   {.gpus = gpus,
+                    .sockets = sockets,
+                    .pcie = wiring::pcie4_x16,
+                    .socket_link = wiring::amd_zen,
+                    .peer_penalty = 1});
+}
+}  // namespace detail
+
+[[nodiscard]] constexpr MachineSpec p4d_24xlarge() {
+    MachineSpec m = detail::p4("p4d.24xlarge", a100_40gb());
+    m.price = {21.96};
+    m.price_date = "us-east-1, November 2026; spot unknown";
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec p4de_24xlarge() {
+    MachineSpec m = detail::p4("p4de.24xlarge", a100_80gb());
+    m.price = {27.447};
+    m.price_date = "us-east-1, November 2026; spot unknown";
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec p5_48xlarge() {
+    MachineSpec m = detail::p5("p5.48xlarge", h100());
+    m.price = {55.04};
+    m.price_date = "us-east-1, November 2026; spot unknown";
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec p5e_48xlarge() {
+    MachineSpec m = detail::p5("p5e.48xlarge", h200());
+    m.price_date = "unknown";
+    return m;
+}
+/// Intel's Sapphire Rapids in place of AMD's CPUs.
+[[nodiscard]] constexpr MachineSpec p5en_48xlarge() {
+    MachineSpec m = detail::p5("p5en.48xlarge", h200());
+    m.price = {63.296};
+    m.price_date = "us-east-1, July 2026; spot unknown";
+    m.wiring.socket_link = wiring::upi_sapphire_rapids;
+    m.wiring.peer_penalty = wiring::intel_peer_penalty;
+    return m;
+}
+
+[[nodiscard]] constexpr MachineSpec g4dn_xlarge() {
+    MachineSpec m = detail::g4dn("g4dn.xlarge", 1, 1, 5_Gbps, {0.526});
+    m.host_memory = 16_GiB;
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec g4dn_12xlarge() {
+    MachineSpec m = detail::g4dn("g4dn.12xlarge", 4, 1, 50_Gbps, {3.912});
+    m.host_memory = 192_GiB;
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec g4dn_metal() {
+    MachineSpec m = detail::g4dn("g4dn.metal", 8, 2, 100_Gbps, {7.824});
+    m.host_memory = 384_GiB;
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec g5_xlarge() {
+    MachineSpec m = detail::g5("g5.xlarge", 1, 1, 2.5_Gbps, {1.006});
+    m.host_memory = 16_GiB;
+    return m;
+}
+[[nodiscard]] constexpr MachineSpec g5_48xlarge() {
+    MachineSpec m = detail::g5("g5.48xlarge", 8, 2, 100_Gbps, {16.288});
+    m.host_memory = 768_GiB;
     return m;
 }
 
