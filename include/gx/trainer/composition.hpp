@@ -145,7 +145,11 @@ concept KeepsOneAverage = !updates_apart<R> || !AveragesWeights<O>;
 
 template <class R, class O, class Scale>
 consteval bool explain_ownership() {
-    static_assert(SharesUpdates<R, O>,
+    static_assert(SharesUpdates<R, O> || !AveragesWeights<O>,
+                  "gx: each rank updates a part of the parameters, and gx::WeightAverage keeps one "
+                  "average of all. Fix: use the Optimizer without it, or a Reducer that updates "
+                  "all parameters on every rank.");
+    static_assert(SharesUpdates<R, O> || AveragesWeights<O>,
                   "gx: each rank updates a part of the parameters, and this Optimizer does not say "
                   "that it can: a rule that looks at several elements would see some of them. Fix: "
                   "add 'static constexpr bool elementwise = true' to it if it looks at one, or "
