@@ -50,6 +50,8 @@ TEST(SuggestedName, IsTheOneNameThatBeginsAsTypedWhereNoneIsNear) {
                                                      "p5e.48xlarge"};
     EXPECT_EQ(suggested_name("p5", family), "p5.48xlarge") << "of three the one with that word";
     EXPECT_EQ(suggested_name("P5E", family), "p5e.48xlarge");
+    constexpr std::array<std::string_view, 2> sizes{"g2-standard-96", "n1-standard-96-8xV100"};
+    EXPECT_EQ(suggested_name("n1-standard-96", sizes), "n1-standard-96-8xV100") << "by words";
     constexpr std::array<std::string_view, 4> known{"--machine", "--budget-dollars", "--json",
                                                     "pytorch-ddp"};
     EXPECT_EQ(suggested_name("--machine-file", known), "--machine");

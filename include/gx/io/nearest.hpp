@@ -21,9 +21,9 @@ namespace gx {
 [[nodiscard]] GX_DECL std::string_view nearest_name(std::string_view typed,
                                                     std::span<const std::string_view> known);
 
-/// Returns nearest_name(); if none is near, the one known name that begins with `typed`, or that
-/// `typed` begins with, by at least two letters behind dashes; of several the one in which a '.'
-/// follows; empty if there are none or still several.
+/// Returns the one known name whose first words are `typed`, as "p5" of "p5.48xlarge"; else
+/// nearest_name(); else the one that begins with `typed`, or that `typed` begins with, by at least
+/// two letters behind dashes. Empty if there are none, or several of the last.
 [[nodiscard]] GX_DECL std::string_view suggested_name(std::string_view typed,
                                                       std::span<const std::string_view> known);
 

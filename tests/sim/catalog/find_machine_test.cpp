@@ -122,6 +122,18 @@ TEST(FindMachine, AnUnknownNameIsAnsweredWithTheNearest) {
         << refusal("p3.16xlagre");
     EXPECT_TRUE(refusal("p5").starts_with("unknown machine 'p5': did you mean 'p5.48xlarge'?"));
     EXPECT_TRUE(refusal("cray").starts_with("unknown machine 'cray': " + all)) << refusal("cray");
+    EXPECT_TRUE(refusal("n1-standard-96").find("mean 'n1-standard-96-8xV100'?") !=
+                std::string::npos)
+        << refusal("n1-standard-96");
+    EXPECT_TRUE(refusal("NC40ads_H100_v5").find("with that GPU are p5.48xl") != std::string::npos)
+        << refusal("NC40ads_H100_v5") << " and not NC96ads_A100_v4, which is near";
+    EXPECT_TRUE(refusal("ND96isr_H100_v4").find("mean 'ND96isr_H100_v5'?") != std::string::npos)
+        << refusal("ND96isr_H100_v4");
+}
+TEST(FindMachine, AzuresSizesMayHaveTheirWholeNames) {
+    EXPECT_EQ(refusal("Standard_ND96asr_v4"), "ND96asr_v4 was found");
+    EXPECT_TRUE(refusal("Standard_ND40rs_v3").starts_with("unknown machine 'ND40rs_v3': did you "))
+        << refusal("Standard_ND40rs_v3");
 }
 TEST(FindMachine, TheNameOfAGpuIsAnsweredWithTheMachinesThatHaveIt) {
     for (const char* name : {"A100", "a100", "NVIDIA A100"})

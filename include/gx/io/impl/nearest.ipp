@@ -64,16 +64,24 @@ GX_DECL std::string_view nearest_name(std::string_view typed,
 
 GX_DECL std::string_view suggested_name(std::string_view typed,
                                         std::span<const std::string_view> known) {
-    std::string_view best = nearest_name(typed, known);
-    if (!best.empty()) return best;
-    int begin = 0, first_words = 0;  // names that begin so, and those whose first word it is
-    for (const std::string_view name : known) {
-        if (!detail::nearest::one_begins_with_the_other(typed, name)) continue;
-        const bool first_word = name.substr(std::min(typed.size(), name.size())).starts_with('.');
-        first_words += first_word;
-        if (begin++ == 0 || first_word) best = name;
-    }
-    return begin == 1 || first_words == 1 ? best : std::string_view{};  // else it is a guess
+    namespace d = detail::nearest;
+    const auto only = [&](auto holds) {
+        std::string_view found;
+        for (const std::string_view name : known) {
+            if (!holds(name)) continue;
+            if (!found.empty()) return std::string_view{};  // one of several is a guess
+            found = name;
+        }
+        return found;
+    };
+    const std::string_view of_words = only([&](std::string_view name) {
+        return name.size() > typed.size() && d::one_begins_with_the_other(typed, name) &&
+               (name[typed.size()] == '.' || d::letter(name[typed.size()]) == '_');
+    });
+    if (!of_words.empty()) return of_words;
+    const std::string_view nearest = nearest_name(typed, known);
+    if (!nearest.empty()) return nearest;
+    return only([&](std::string_view name) { return d::one_begins_with_the_other(typed, name); });
 }
 
 GX_DECL std::string known_names(std::span<const std::string_view> known) {

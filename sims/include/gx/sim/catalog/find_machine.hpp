@@ -53,9 +53,12 @@ namespace detail::machine_names {
 
 }  // namespace detail::machine_names
 
+/// Azure's sizes with or without their "Standard_".
 /// Errors: gx::Error with the nearest known name and all others; for the name of a GPU, with the
 ///         machines that have it.
 [[nodiscard]] inline MachineSpec find_machine(std::string_view name) {
+    constexpr std::string_view of_azure = "Standard_";
+    if (name.starts_with(of_azure)) return find_machine(name.substr(of_azure.size()));
     std::vector<Label> labels;
     for (const auto make : machine_makers) {
         MachineSpec m = make();
@@ -63,9 +66,11 @@ namespace detail::machine_names {
         labels.push_back(m.name);
     }
     const std::vector<std::string_view> known(labels.begin(), labels.end());
-    const bool near = !suggested_name(name, known).empty();
-    const std::string with_gpu = near ? "" : detail::machine_names::machines_with_gpu(name);
-    if (!with_gpu.empty())
+    const std::string_view suggested = suggested_name(name, known);
+    const std::string with_gpu = detail::machine_names::machines_with_gpu(name);
+    const bool near =
+        !suggested.empty() && (with_gpu.empty() || with_gpu.find(suggested) != std::string::npos);
+    if (!with_gpu.empty() && !near)
         throw Error("unknown machine '" + std::string(name) + "': " + with_gpu + "; " +
                     known_names(known));
     const std::string sentence = unknown_name("machine", name, known);
