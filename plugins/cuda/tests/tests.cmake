@@ -17,24 +17,28 @@ if(NOT GX_SANITIZE AND GX_HAS_THREAD_SANITIZER)
 endif()
 
 if(NOT GX_SANITIZE)
-  set(GX_CUDA12_ROOT ${PROJECT_BINARY_DIR}/cuda_12
-      CACHE PATH "A CUDA 12 toolkit, with which clang compiles for sm_70; the default is fetched")
+  set(GX_CUDA12_ROOT "" CACHE PATH
+      "A CUDA 12 toolkit, with which clang compiles for sm_70; empty: its parts are fetched")
+  set(cuda_12 ${GX_CUDA12_ROOT})
+  if(NOT cuda_12)
+    set(cuda_12 ${PROJECT_BINARY_DIR}/cuda_12)
+  endif()
   set(check ${CMAKE_COMMAND} -D PLUGIN=${CMAKE_CURRENT_SOURCE_DIR}
             -D INCLUDE=${PROJECT_SOURCE_DIR}/include -D CUDA_INCLUDE=${GX_CUDA_INCLUDE_DIR})
   set(script -P ${CMAKE_CURRENT_SOURCE_DIR}/tests/gpu_compile.cmake)
   add_test(NAME plugins.cuda.gpu_compile
            COMMAND ${check} -D PLACE=${PROJECT_BINARY_DIR}/gpu_compile ${script})
   add_test(NAME plugins.cuda.gpu_compile.sm_70
-           COMMAND ${check} -D CUDA12=${GX_CUDA12_ROOT}
+           COMMAND ${check} -D CUDA12=${cuda_12}
                    -D PLACE=${PROJECT_BINARY_DIR}/gpu_compile_sm_70 ${script})
   set_tests_properties(plugins.cuda.gpu_compile plugins.cuda.gpu_compile.sm_70
                        PROPERTIES TIMEOUT 600 COST 100
                        SKIP_REGULAR_EXPRESSION "skipped: no CUDA compiler")
   find_program(GX_PYTHON python3)
-  if(GX_PYTHON AND GX_CUDA12_ROOT STREQUAL "${PROJECT_BINARY_DIR}/cuda_12")
+  if(GX_PYTHON AND NOT GX_CUDA12_ROOT)
     add_test(NAME plugins.cuda.cuda_12
              COMMAND ${GX_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/tests/cuda_12.py
-                     ${GX_PEERS}/bin/python ${GX_CUDA12_ROOT})
+                     ${GX_PEERS}/bin/python ${cuda_12})
     set_tests_properties(plugins.cuda.cuda_12 PROPERTIES FIXTURES_REQUIRED python_peers
                          FIXTURES_SETUP cuda_12 TIMEOUT 300 COST 150)
     set_tests_properties(plugins.cuda.gpu_compile.sm_70 PROPERTIES FIXTURES_REQUIRED cuda_12)
