@@ -274,14 +274,20 @@ expect "a V100 and a toolkit that dropped it" 2 "for sm_70 clang++-19 and GX_CUD
     GPU="Tesla V100-SXM2-16GB, 535.1, 7.0"
 printf '#!/bin/sh\necho compute_75; echo compute_90\n' >nvcc
 chmod +x nvcc
-architectures() {  # architectures LIST: what CMake says of them
-    cmake -D CMAKE_CUDA_COMPILER="$place/nvcc" -D "CMAKE_CUDA_ARCHITECTURES=$1" \
+architectures() {  # architectures LIST [OPTION...]: what CMake says of them
+    cmake -D "CMAKE_CUDA_ARCHITECTURES=$1" "${@:2}" \
         -P "$root/plugins/cuda/gpu/check_architectures.cmake" 2>&1 | tr -s ' \n' ' '
     return "${PIPESTATUS[0]}"
 }
 expect "the same, given to CMake" 1 "does not compile for sm_70, but for 75, 90. Give other" \
-    architectures '75;70'
-expect "architectures that it has" 0 "" architectures '75;90-real;native'
+    architectures '75;70' -D CMAKE_CUDA_COMPILER="$place/nvcc"
+expect "of the nvcc in PATH" 1 "does not compile for sm_70" \
+    env -u CUDACXX PATH="$place:$PATH" bash -c "$(declare -f architectures); root=$root; \
+        architectures 70"
+expect "of another compiler" 1 "does not compile for sm_70" \
+    env CUDACXX="$place/nvcc" bash -c "$(declare -f architectures); root=$root; architectures 70"
+expect "architectures that it has" 0 "" \
+    architectures '75;90-real;native' -D CMAKE_CUDA_COMPILER="$place/nvcc"
 expect "a build that takes too long" 1 "build      timeout " gpu LATE=ninja
 expect "what follows it is left out" 0 "the build has not passed" valid_json gpu.json \
     "stages 1 reason"

@@ -1,9 +1,12 @@
 # Ends with a sentence where nvcc does not compile for one of CMAKE_CUDA_ARCHITECTURES: CMake's test
 # of the compiler would end with its log.
 cmake_minimum_required(VERSION 3.25)
-set(nvcc "${CMAKE_CUDA_COMPILER}")
-if(NOT nvcc)
-  find_program(nvcc nvcc NO_CACHE HINTS $ENV{CUDA_PATH}/bin)
+if(CMAKE_CUDA_COMPILER)
+  set(nvcc ${CMAKE_CUDA_COMPILER})
+elseif(DEFINED ENV{CUDACXX})
+  set(nvcc $ENV{CUDACXX})
+else()
+  find_program(nvcc nvcc NO_CACHE)
 endif()
 set(known "")
 if(nvcc)
