@@ -83,6 +83,7 @@ TEST(BlockCodec, KeepsZerosAndSubnormals) {
     const Values zeros(5, 0.0f), negative(3, -0.0f);
     EXPECT_EQ(there_and_back<Eight>(zeros), zeros);
     EXPECT_EQ(there_and_back<Eight>(negative), (Values{0, 0, 0}));
+    EXPECT_EQ(encoded<Eight>(zeros), Bytes(9));
     const Values tiny{0x1p-149f, -127 * 0x1p-149f, 0};
     EXPECT_EQ(there_and_back<Eight>(tiny), tiny);
     EXPECT_EQ(Eight::step(128 * 0x1p-149f), 2 * 0x1p-149f);

@@ -49,6 +49,12 @@ TEST(Sharded, OwnsTheChunkThatTheRingLeaves) {
     EXPECT_EQ(of(1), std::pair(std::int64_t{5}, std::int64_t{7}));
     EXPECT_EQ(of(2), std::pair(std::int64_t{0}, std::int64_t{3}));
 }
+TEST(ShardedDeathTest, OwnsAShardOfARankThatThereIs) {
+    auto reducer = reserved<Sharded<Ring<>>>({1, 3}, {7, 7});
+    for (const int rank : {-1, 3})
+        EXPECT_DEATH(reducer.own_update(rank, std::span<float>{}),
+                     "a rank of the reserved placement");
+}
 TEST(Sharded, IsWhatItWrapsWithoutATrainer) {
     Rows rows{{3, 6}, {30, 60}, {300, 600}};
     const auto report = reduce_on<Sharded<Ring<>>>({.ranks = 3}, rows);

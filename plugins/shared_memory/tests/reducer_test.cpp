@@ -210,7 +210,8 @@ TEST(SharedMemoryDeathTest, UnequalLengthsBreakTheContract) {
                 (void)reducer.all_reduce(rank.transport(), std::span(row));
             });
         },
-        "a bucket of one length");
+        "rank (0 reduces a bucket of 12 bytes where rank 1 has 16|1 reduces a bucket of 16 bytes "
+        "where rank 0 has 12): all ranks reduce a bucket of one length");
 }
 
 // ---- Training -------------------------------------------------------------------------
