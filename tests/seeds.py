@@ -80,11 +80,26 @@ def seeds_of(text):
     return range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
+def read_entries(path, build):
+    """The programs of a file of the same build; none where there is no file yet."""
+    if not path.is_file():
+        if not path.absolute().parent.is_dir():
+            stop(f"--json {path}: its folder is not there")
+        return {}
+    try:
+        known = json.loads(path.read_text())
+        if known["build"] != build:
+            stop(f"--json {path}: it is of the build '{known['build']}', and this run's is "
+                 f"'{build}'. Name another file")
+        return dict(known["programs"])
+    except (ValueError, KeyError, TypeError):
+        stop(f"--json {path}: it is no file of this program. Name another, or remove it")
+
+
 def write(path, build, entries):
-    """Entries of programs, into a file that may have others' of the same build."""
-    known = json.loads(path.read_text()) if path.is_file() else {}
-    kept = known.get("programs", {}) if known.get("build") == build else {}
-    path.write_text(json.dumps({"build": build, "programs": {**kept, **entries}}, indent=2) + "\n")
+    made = path.with_name(path.name + ".part")
+    made.write_text(json.dumps({"build": build, "programs": entries}, indent=2) + "\n")
+    os.replace(made, path)
 
 
 def main():
@@ -104,6 +119,7 @@ def main():
         stop("--jobs is at least 1, and --minutes at least 0")
     programs = read_lists(options.build, options.only)
     seeds = seeds_of(options.seeds)
+    entries = read_entries(options.json, options.build.name) if options.json else {}
     begun, done, failures = time.monotonic(), 0, []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for seed in seeds:
@@ -117,10 +133,10 @@ def main():
                           f"--gtest_filter={shlex.quote(p.tests)}\n{text}", flush=True)
             done += 1
             if options.json:
-                write(options.json, options.build.name,
-                      {p.name: {"tests": p.tests, "first_seed": seeds[0], "seeds": done,
-                                "failed": [f["seed"] for f in failures if f["program"] == p.name]}
-                       for p in programs})
+                write(options.json, options.build.name, entries | {
+                    p.name: {"tests": p.tests, "first_seed": seeds[0], "seeds": done,
+                             "failed": [f["seed"] for f in failures if f["program"] == p.name]}
+                    for p in programs})
             print(f"\rseed {seed}: {done} of {len(seeds)}, {len(failures)} failed", end="",
                   file=sys.stderr, flush=True)
     print(file=sys.stderr)
