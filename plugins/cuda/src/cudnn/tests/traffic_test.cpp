@@ -22,6 +22,8 @@ namespace {
 
 using namespace gx;
 using namespace gx::cuda;
+using namespace gx::cuda_tests;
+using cuda_testing::CudnnGpu;
 
 std::map<std::string, std::pair<double, double>> by_name(const Graph& graph, StepShape shape) {
     std::map<std::string, std::pair<double, double>> all;
@@ -193,13 +195,6 @@ TEST(StepTraffic, OfJoinedOperationsIsOfWhatADeviceQueues) {
 
 // ---- Executed ----------------------------------------------------------------------------------
 
-/// Bytes of activations that kinds of operations read and write.
-using Moved = std::map<std::string, Bytes2>;
-void add(Moved& moved, const std::string& kind, double read, double written) {
-    moved[kind].first += read;
-    moved[kind].second += written;
-}
-
 /// Sizes of activations, their gradients, masks and places of maxima; none is of anything else.
 std::set<std::size_t> activation_sizes(const Graph& g, std::size_t batch) {
     const auto image_bytes = std::size_t(device_shape(g).input_bytes);
@@ -273,32 +268,76 @@ std::string kind_of_row(const Graph& g, const std::string& name) {
     }
 }
 
-/// The table against the tensors that each kernel of a step on the doubles reads and writes.
-void expect_moved(const Graph& graph) {
-    using namespace gx::cuda_tests;
-    start();
-    constexpr int batch = 3;  // a factor that no size of a weight has
-    const auto sizes = activation_sizes(graph, batch);
-    GpuRun run(graph, {.batch = batch, .compute = ElementType::fp16});
+struct Ran {
+    CudnnGpu gpu;
+    ElementType element;
+    bool sums;  ///< come with convolutions
+};
+constexpr Ran ran[] = {{CudnnGpu::h100, ElementType::fp16, true},
+                       {CudnnGpu::h100, ElementType::bf16, false},
+                       {CudnnGpu::v100, ElementType::fp16, false}};
+
+/// What kernels moved, by their kind, in the order in which they ran.
+struct Access {
+    double bytes;
+    bool writes;
+};
+using Accesses = std::map<std::string, std::vector<Access>>;
+
+Accesses accesses_of_a_step(const Graph& graph, int batch, const Ran& r) {
+    start(r.gpu);
+    const auto sizes = activation_sizes(graph, std::size_t(batch));
+    GpuRun run(graph, {.batch = batch, .compute = r.element});
     const Images data(graph, batch, 3);
-    run.load(random_parameters(graph, 9));
-    Moved moved;
+    Accesses moved;
     cuda_testing::watch_accesses(
         [&](const std::string& operation, const void*, std::size_t bytes, bool writes) {
             const std::string kind = kind_of_kernel(operation);
-            if (kind.empty() || !sizes.contains(bytes)) return;
-            add(moved, kind, writes ? 0 : double(bytes), writes ? double(bytes) : 0);
+            if (!kind.empty() && sizes.contains(bytes))
+                moved[kind].push_back({double(bytes), writes});
         });
     (void)run.forward(data.batch(), Mode::train);
     (void)run.backward(1);
-    (void)run.raw_gradients();
-    Moved counted;
-    for (const OperationTraffic& r : step_traffic(graph, device_shape(graph)))
-        if (const std::string kind = kind_of_row(graph, r.name); !kind.empty())
-            add(counted, kind, kind == "input" ? 0 : batch * r.read, batch * r.written);
-    EXPECT_EQ(moved, counted);
+    EXPECT_TRUE(run.queue().wait(run.queue().record()).complete());
+    return moved;
 }
-TEST(StepTraffic, IsWhatADeviceMoves) { expect_moved(gx::graph<ResNet50>({.input = {3, 32, 32}})); }
+
+/// The table against the tensors that each kernel of a step on the doubles reads and writes.
+/// Kernels of a kind run in the order of the rows of that kind, of backward in reverse: a row is of
+/// the next ones, until they have moved its bytes.
+void expect_moved(const Graph& graph, const Ran& r) {
+    SCOPED_TRACE(std::string(to_string(r.element)) +
+                 (r.gpu == CudnnGpu::v100 ? " on a V100" : " on an H100"));
+    constexpr int batch = 3;  // a factor that no size of a weight has
+    const Accesses moved = accesses_of_a_step(graph, batch, r);
+    StepShape shape = device_shape(graph);
+    if (!r.sums) shape.takes = {};
+    std::map<std::string, std::vector<OperationTraffic>> rows;
+    for (const OperationTraffic& row : step_traffic(graph, shape)) {
+        const std::string kind = kind_of_row(graph, row.name);
+        if (kind.empty()) continue;
+        auto& all = rows[kind];
+        all.insert(kind.ends_with("forward") ? all.end() : all.begin(), row);
+        if (kind == "input") all.back().read = 0;  // of no activation
+    }
+    for (const auto& [kind, accesses] : moved)
+        EXPECT_TRUE(rows.contains(kind)) << "no row is of " << kind;
+    for (const auto& [kind, all] : rows) {
+        auto next = moved.contains(kind) ? moved.at(kind) : std::vector<Access>{};
+        std::size_t i = 0;
+        for (const OperationTraffic& row : all) {
+            Bytes2 sum{0, 0};
+            const Bytes2 expected{batch * row.read, batch * row.written};
+            for (; i < next.size() && sum != expected; ++i)
+                (next[i].writes ? sum.second : sum.first) += next[i].bytes;
+            ASSERT_EQ(sum, expected) << row.name;
+        }
+        EXPECT_EQ(i, next.size()) << kind << ": kernels behind those of all rows";
+    }
+}
+TEST(StepTraffic, IsWhatADeviceMoves) {
+    for (const Ran& r : ran) expect_moved(gx::graph<ResNet50>({.input = {3, 32, 32}}), r);
+}
 /// Without batch norms, which would take them: a ReLU, an addition, and a ReLU of that.
 TEST(StepTraffic, OfElementwiseLayersIsWhatADeviceMoves) {
     GraphBuilder b("elementwise", {3, 16, 16}, 5);
@@ -306,7 +345,8 @@ TEST(StepTraffic, OfElementwiseLayersIsWhatADeviceMoves) {
     const int y = b.conv2d(x, {8, Window::square(3, 1, 1)}, "body");
     const int z = b.global_avg_pool(b.relu(b.add(y, x, "sum"), "second"), "mean");
     b.softmax_cross_entropy(b.linear(b.flatten(z, "flatten"), 5, true, "fc"), 0, "loss");
-    expect_moved(std::move(b).finish());
+    const Graph graph = std::move(b).finish();
+    for (const Ran& r : ran) expect_moved(graph, r);
 }
 
 /// Branches of 4, 3 and 2 channels of 16 pixels in fp16: each is copied once, and cut once.
