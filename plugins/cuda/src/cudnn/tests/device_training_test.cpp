@@ -30,20 +30,21 @@ namespace {
 using namespace gx;
 using namespace gx::cuda_tests;
 using namespace testing_support;
-using cuda_testing::CudnnGpu;
 using cuda_testing::StreamProgress;
 static_assert(explain_training_world<Gpus>());
 
 constexpr StreamProgress all_progress[] = {StreamProgress::late, StreamProgress::eager,
                                            StreamProgress::random};
+constexpr auto all_gpus = {CudnnGpu::h100, CudnnGpu::v100};
 
 TEST(DeviceTraining, WeightsOfAResNetAreNearTheReferences) {
     expect_weights<CifarResNet<8>, fp32>(0x1p-16);
-    expect_weights<CifarResNet<8>, fp16>(0x1p-9);
+    expect_weights<CifarResNet<8>, fp16, DynamicLossScale>(0x1p-9, 2, all_gpus);
 }
 TEST(DeviceTraining, WeightsOfADropoutNetworkAreNearTheReferences) {
-    expect_weights<DropoutNet, fp32>(0x1p-16);
+    expect_weights<DropoutNet, fp32>(0x1p-16, 2, all_gpus);
     expect_weights<DropoutNet, fp16>(0x1p-9);
+    expect_weights<DropoutNet, fp16, DynamicLossScale>(0x1p-9, 2, all_gpus);
 }
 
 // ---- Bits --------------------------------------------------------------------------------------
@@ -108,8 +109,8 @@ TEST(DeviceTraining, PixelsLearnAsFloatsDo) {
 // ---- Costs -------------------------------------------------------------------------------------
 
 template <class T>
-cuda_testing::RuntimeCounters calls(int steps, StreamProgress progress) {
-    begin(progress);
+cuda_testing::RuntimeCounters calls(int steps, StreamProgress progress, CudnnGpu gpu) {
+    begin(progress, 1, gpu);
     Gpus gpus({2, 1});
     typename T::Options o{.batch = 2, .epochs = 1, .seed = 3, .evaluate = false};
     EXPECT_EQ(T(o).train(gpus, maps(std::int64_t{4} * steps)).steps.size(), std::size_t(steps));
@@ -118,13 +119,15 @@ cuda_testing::RuntimeCounters calls(int steps, StreamProgress progress) {
 /// Of two ranks, what five steps more cost: one wait of each host a step, for the outcome of the
 /// step before.
 TEST(DeviceTraining, StepsAllocateNothingAndWaitOnce) {
-    for (const StreamProgress progress : all_progress) {
-        using T = Trainer<DropoutNet, DoubleBuffered<Ring<fp16>>, Constant, Compute<fp16>>;
-        const auto five = calls<T>(8, progress) - calls<T>(3, progress);
-        EXPECT_EQ(five.allocations + five.frees + five.host_allocations, 0);
-        EXPECT_EQ(five.host_synchronizations, 10);
-        EXPECT_EQ(five.queries, 0);
-    }
+    using T =
+        Trainer<DropoutNet, DoubleBuffered<Ring<fp16>>, Constant, DynamicLossScale, Compute<fp16>>;
+    for (const CudnnGpu gpu : all_gpus)
+        for (const StreamProgress progress : all_progress) {
+            const auto five = calls<T>(8, progress, gpu) - calls<T>(3, progress, gpu);
+            EXPECT_EQ(five.allocations + five.frees + five.host_allocations, 0);
+            EXPECT_EQ(five.host_synchronizations, 10);
+            EXPECT_EQ(five.queries, 0);
+        }
 }
 
 /// Half of the memory is of the weights, their gradient and their state, which a run has already
