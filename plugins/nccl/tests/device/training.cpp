@@ -8,6 +8,7 @@
 
 #include <gx/cuda_testing/cudnn.hpp>
 #include <gx/cuda_testing/gpu_world.hpp>
+#include <gx/cuda_testing/runtime.hpp>
 #include <gx/hierarchical/reducer.hpp>
 #include <gx/model/cifar_resnet.hpp>
 #include <gx/model/compute.hpp>
@@ -29,15 +30,18 @@ namespace {
 
 using namespace testing_support;
 using namespace gx;
+using cuda_testing::CudnnGpu;
 using cuda_testing::StreamProgress;
 using cuda_tests::maps;
 using nccl_tests::every_progress;
 using Gpus = nccl::World<cuda::Device>;
 static_assert(explain_training_world<Gpus>());
 
-void start(StreamProgress progress, std::uint64_t seed) {
-    nccl_tests::start(progress, seed);
-    cuda_testing::reset_cudnn({.gpu = cuda_testing::CudnnGpu::h100, .seed = seed});
+constexpr CudnnGpu all_gpus[] = {CudnnGpu::h100, CudnnGpu::v100};
+void start(StreamProgress progress, std::uint64_t seed, CudnnGpu gpu = CudnnGpu::h100) {
+    cuda_testing::reset(
+        {.seed = seed, .progress = progress, .sm = gpu == CudnnGpu::v100 ? 70 : 90});
+    cuda_testing::reset_cudnn({.gpu = gpu, .seed = seed});
 }
 
 struct SmallNet {
@@ -55,14 +59,16 @@ struct SmallNet {
 // ---- Bits: those of the same device where messages are copies between GPUs ---------------------
 
 template <class T>
-void expect_same_bits(Placement placement, const typename T::Options& o, const Split& data) {
-    SCOPED_TRACE(T::name() + " on " + std::to_string(placement.ranks()) + " ranks");
-    start(StreamProgress::late, 1);
+void expect_same_bits(Placement placement, const typename T::Options& o, const Split& data,
+                      CudnnGpu gpu = CudnnGpu::h100) {
+    SCOPED_TRACE(T::name() + " on " + std::to_string(placement.ranks()) +
+                 (gpu == CudnnGpu::v100 ? " V100" : " H100"));
+    start(StreamProgress::late, 1, gpu);
     cuda_testing::GpuWorld<cuda::Device> peers(placement);
     const RunRecord expected = T(o).train(peers, data);
     std::uint64_t seed = 2;
     for (const StreamProgress progress : every_progress) {
-        start(progress, seed++);
+        start(progress, seed++, gpu);
         Gpus gpus({.placement = placement});
         expect_same_learning(T(o).train(gpus, data), expected);
         cuda_testing::expect_clean();
@@ -72,8 +78,10 @@ template <class R, class... Policies>
 using Small = Trainer<SmallNet, R, Warmup<Poly<2>>, Policies...>;
 
 TEST(Device, TrainsAResNetOverFourRings) {
-    using T = Trainer<CifarResNet<8>, MultiRing<4, fp16>, Warmup<Poly<2>>, Compute<fp16>>;
-    expect_same_bits<T>({4, 1}, {.batch = 2, .epochs = 1, .seed = 3}, maps(16));
+    using T = Trainer<CifarResNet<8>, MultiRing<4, fp16>, Warmup<Poly<2>>, DynamicLossScale,
+                      Compute<fp16>>;
+    for (const CudnnGpu gpu : all_gpus)
+        expect_same_bits<T>({4, 1}, {.batch = 2, .epochs = 1, .seed = 3}, maps(16), gpu);
 }
 TEST(Device, TrainsOnOneToEightRanks) {
     for (int ranks = 1; ranks <= 8; ++ranks)
@@ -110,15 +118,16 @@ TEST(Device, StepsAllocateNothing) {
 }
 
 /// One launch, and one copy of a batch with its draws and the learning rate: also of micro-batches.
-void expect_one_launch(int batch, int micro_batches) {
+template <class... Policies>
+void expect_one_launch(int batch, int micro_batches, CudnnGpu gpu = CudnnGpu::h100) {
     SCOPED_TRACE(std::to_string(micro_batches) + " micro-batches");
-    using T = Small<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 256>>, Compute<fp16>>;
+    using T = Small<DoubleBuffered<Bucketed<MultiRing<2, fp16>, 256>>, Policies..., Compute<fp16>>;
     // Draws, rate and labels; values of pixels; images.
     const std::int64_t bytes = 256 + 4 * 256 * 3 + 4 * batch * SmallNet::input.elements();
     for (const int ranks : {1, 2})
         for (const StreamProgress progress : every_progress) {
             const auto calls = [&](int steps) {
-                start(progress, 1);
+                start(progress, 1, gpu);
                 Gpus gpus({.placement = {ranks, 1}});
                 const T trainer({.batch = batch,
                                  .epochs = 1,
@@ -142,15 +151,16 @@ void expect_one_launch(int batch, int micro_batches) {
 TEST(Device, AStepIsOneLaunch) {
     expect_one_launch(2, 1);
     expect_one_launch(6, 3);
+    expect_one_launch<DynamicLossScale>(2, 1, CudnnGpu::v100);
 }
 /// Dropout, batch norm, tails, two epochs with an evaluation between, and skipped steps.
 TEST(Device, CapturedStepsHaveTheBitsOfQueuedOnes) {
-    const auto check = []<class T>(std::type_identity<T>, auto o) {
+    const auto check = []<class T>(std::type_identity<T>, auto o, CudnnGpu gpu = CudnnGpu::h100) {
         std::optional<RunRecord> expected;
         std::uint64_t seed = 1;
         for (const StreamProgress progress : every_progress)
             for (const bool graphs : {false, true}) {
-                start(progress, seed++);
+                start(progress, seed++, gpu);
                 Gpus gpus({.placement = {2, 1}, .graphs = graphs});
                 const RunRecord record = T(o).train(gpus, maps(39));
                 EXPECT_EQ(cuda_testing::counters().graph_launches > 0, graphs);
@@ -163,7 +173,8 @@ TEST(Device, CapturedStepsHaveTheBitsOfQueuedOnes) {
     using Scaled = Small<Ring<fp16>, DynamicLossScale, Compute<fp16>>;
     Scaled::Options scaled{.batch = 2, .epochs = 2, .seed = 3};
     scaled.loss_scale.initial = scaled.loss_scale.largest = 0x1p17f;
-    EXPECT_GT(check(std::type_identity<Scaled>{}, scaled), 0);
+    for (const CudnnGpu gpu : all_gpus)
+        EXPECT_GT(check(std::type_identity<Scaled>{}, scaled, gpu), 0);
     using Late = Small<DoubleBuffered<Bucketed<MultiRing<2, bf16>, 256>>, AdamW, Compute<bf16>>;
     check(std::type_identity<Late>{}, Late::Options{.batch = 2, .epochs = 2, .seed = 3});
     check(std::type_identity<Late>{},
