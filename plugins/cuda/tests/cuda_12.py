@@ -23,22 +23,23 @@ def unpack(wheel, to):
 
 
 python, folder = sys.argv[1:]
-complete = os.path.join(folder, "complete")
+versions = os.path.join(folder, "versions")
 wanted = "\n".join(WHEELS)
-if os.path.exists(complete) and open(complete).read() == wanted:
+if os.path.exists(versions) and open(versions).read() == wanted:
     sys.exit(0)
-shutil.rmtree(folder, ignore_errors=True)
-os.makedirs(folder)
+shutil.rmtree(folder, ignore_errors=True)  # FOLDER is complete or not there
 try:
-    with tempfile.TemporaryDirectory(dir=folder) as wheels:
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as made:
+        wheels, toolkit = os.path.join(made, "wheels"), os.path.join(made, "toolkit")
         subprocess.run([python, "-m", "pip", "download", "-q", "--retries", "0", "--no-deps",
                         "--only-binary=:all:", "--dest", wheels, *WHEELS],
                        check=True, capture_output=True, timeout=200)
         for wheel in glob.glob(wheels + "/*.whl"):
-            unpack(wheel, folder)
-    os.chmod(os.path.join(folder, "bin", "ptxas"), 0o755)
-    with open(complete, "w") as file:
-        file.write(wanted)
+            unpack(wheel, toolkit)
+        os.chmod(os.path.join(toolkit, "bin", "ptxas"), 0o755)
+        with open(os.path.join(toolkit, "versions"), "w") as file:
+            file.write(wanted)
+        os.rename(toolkit, folder)
 except (subprocess.SubprocessError, OSError, zipfile.BadZipFile) as e:
     said = (getattr(e, "stderr", None) or str(e).encode()).decode(errors="replace").strip()
     print(f"CUDA 12 can't be had from PyPI: {said[-300:]}")
