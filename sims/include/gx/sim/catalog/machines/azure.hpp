@@ -10,8 +10,9 @@
 //         ConnectX-3 Pro: azure-docs, workloads/hpc/configure.md. Sockets, switches and NICs of ND
 //         and of NC A100 v4: NCCL topology files of Azure/azhpc-images (topology/*.xml).
 //         Prices: eastus, on demand, from the list of 18 June 2026 in Azure/
-//         karpenter-provider-azure (zz_generated.pricing.go); that of NC96ads_A100_v4 is one of 9
-//         November 2026 (github.com/datareceipts/data-receipts), which has those of ND96asr_v4 and
+//         karpenter-provider-azure (zz_generated.pricing.go); that of NC96ads_A100_v4 is Linux's of
+//         several public lists, where github.com/datareceipts/data-receipts of 9 November 2026 has
+//         19.108: with Windows, at 0.046 a virtual CPU. It has those of ND96asr_v4 and
 //         ND96isr_H100_v5 unchanged. NC24rs_v3 was retired in September 2025.
 //         Profiles: InfiniBand with GPUDirect, or TCP of the kernel; no cap of a flow is stated.
 namespace gx::sim::machine {
@@ -40,9 +41,9 @@ using namespace gx::literals;
                   .gpu = a100_pcie_80gb(),
                   .gpus = 4,
                   .nic_line_rate = 80_Gbps,
-                  .price = {19.108},
+                  .price = {14.692},
                   .host_memory = 880_GiB,
-                  .price_date = "eastus, November 2026; spot unknown",
+                  .price_date = "eastus, undated lists; spot unknown",
                   .profile = "nccl-2.10+tcp-10g"};
     m.wiring = wiring::grouped({.gpus = 4,
                                 .per_switch = 1,
