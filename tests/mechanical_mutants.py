@@ -6,8 +6,8 @@
     tests/mechanical_mutants.py PART... --list
 
 A PART is a plugin, as plugins/cuda, or `core`: the headers of gx that queue work on a device and
-wait for it. Of a plugin the sources are src and impl/*.ipp, and the tests are its own; those of
-core are in CORE_FOLDERS and CORE_TESTS below.
+wait for it, and the reducers of plugins. Of a plugin the sources are src and impl/*.ipp, and the
+tests are its own; those of core are in CORE_FOLDERS and CORE_TESTS below.
 
 Copies the tree, gives each such expression of the sources a switch, builds the tests once, with the
 bounds of arrays and containers checked, and runs each of their cases in a process of its own with
@@ -189,7 +189,8 @@ class Part(NamedTuple):
 def part_of(name):
     name = name.rstrip("/")
     if name == "core":
-        return Part("", core_sources(), [], re.compile(CORE_TESTS),
+        tests = "|".join([CORE_TESTS, *(rf"plugins\.{p.name}\." for p in reducer_plugins())])
+        return Part("", core_sources(), [], re.compile(tests),
                     ROOT / "tests/testing/far/survivors.txt")
     if not (ROOT / name / "CMakeLists.txt").is_file():
         stop(f"'{name}' is no part: expected core, or a plugin as plugins/cuda")
@@ -200,8 +201,16 @@ def part_of(name):
 
 def core_sources():
     found = sorted(path for folder in CORE_FOLDERS for path in (ROOT / folder).glob("**/*.?pp"))
-    return [str(path.relative_to(ROOT)) for path in found
-            if QUEUES_WORK.search(code_of(path.read_text()))]
+    found = [path for path in found if QUEUES_WORK.search(code_of(path.read_text()))]
+    for folder in reducer_plugins():
+        found += sorted((folder / "include").glob("**/*.?pp"))
+    return [str(path.relative_to(ROOT)) for path in found]
+
+
+def reducer_plugins():
+    """Those that bring reducers, and no world of their own."""
+    return [lists.parents[1] for lists in sorted(ROOT.glob("plugins/*/tests/reducers.hpp"))
+            if not any((lists.parents[1] / "include").glob("**/world.hpp"))]
 
 
 def plugin_sources(plugin):
