@@ -62,6 +62,26 @@ std::string remedy(cudaError_t error, const std::string& call) {
             return "Take a smaller batch or model, or end the programs that use this GPU "
                    "(nvidia-smi lists them).";
         case cudaErrorInsufficientDriver: return needed_driver();
+        case cudaErrorStubLibrary:
+            return "It is for linking alone: take the toolkit's folder 'stubs' out of "
+                   "LD_LIBRARY_PATH, so that the driver's own libcuda.so.1 is loaded.";
+        case cudaErrorSystemDriverMismatch:
+            return "libcuda.so.1 is of another version than the driver in the kernel: restart the "
+                   "machine after an update, and let a container use the driver of its host.";
+        case cudaErrorCompatNotSupportedOnDevice:
+            return "This GPU can't use the libcuda.so.1 of cuda-compat: take its folder 'compat' "
+                   "out of LD_LIBRARY_PATH. " +
+                   needed_driver();
+        case cudaErrorSystemNotReady:
+            return "Start the services of the driver, as nvidia-fabricmanager where GPUs are "
+                   "joined by NVSwitch, and look at their logs.";
+        case cudaErrorInitializationError:
+            return "The driver has not started: see whether nvidia-smi lists the GPUs here. A "
+                   "process that was forked from one that used CUDA can't use it.";
+        case cudaErrorUnsupportedPtxVersion:
+            return "The driver can't compile the PTX of CUDA " + version_name(CUDART_VERSION) +
+                   ": install a newer driver, or build gx::cuda for this GPU: "
+                   "-D CMAKE_CUDA_ARCHITECTURES=native.";
         case cudaErrorNoDevice:
             return "Run on a machine with an NVIDIA GPU, and let CUDA_VISIBLE_DEVICES name it.";
         case cudaErrorInvalidDevice:

@@ -386,6 +386,25 @@ TEST(Errors, NameWhatIsMissing) {
     EXPECT_TRUE(holds(error_of([] { DeviceContext gpu(2); }), "GPU 2", "cudaErrorInvalidDevice"));
 }
 
+/// What keeps CUDA from starting lies outside of the program.
+TEST(Errors, SayWhatKeepsCudaFromStarting) {
+    const auto of = [](cudaError_t error) {
+        return error_of([&] { cuda::expect(error, "cudaGetDeviceCount", -1); });
+    };
+    EXPECT_TRUE(holds(of(cudaErrorStubLibrary), "CUDA: cudaGetDeviceCount: cudaErrorStubLibrary",
+                      "take the toolkit's folder 'stubs' out of LD_LIBRARY_PATH"));
+    EXPECT_TRUE(holds(of(cudaErrorSystemDriverMismatch), "restart the machine",
+                      "let a container use the driver of its host"));
+    EXPECT_TRUE(holds(of(cudaErrorCompatNotSupportedOnDevice), "'compat'", "LD_LIBRARY_PATH",
+                      "which needs an NVIDIA driver"));
+    EXPECT_TRUE(holds(of(cudaErrorSystemNotReady), "nvidia-fabricmanager"));
+    EXPECT_TRUE(
+        holds(of(cudaErrorInitializationError), "see whether nvidia-smi lists the GPUs", "forked"));
+    EXPECT_TRUE(holds(of(cudaErrorUnsupportedPtxVersion), "install a newer driver",
+                      "CMAKE_CUDA_ARCHITECTURES=native"));
+    EXPECT_TRUE(holds(of(cudaErrorInvalidValue), "compute-sanitizer"));
+}
+
 TEST(Errors, SayHowMuchMemoryWasAskedForAndIsFree) {
     cuda_testing::reset({.devices = 1, .device_bytes = 1 << 20});
     DeviceContext gpu(0);
