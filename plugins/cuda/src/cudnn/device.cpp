@@ -77,7 +77,7 @@ int events(const Graph& graph, const DeviceOptions& o) {
     return std::max(QueueOptions().events, 2 * ((k > 1 ? k + 1 : k) * of_a_pass + 32));
 }
 
-/// What is needed is rounded up, and what is free down, so that the greater one reads so.
+/// What is needed is rounded up, what is free or fits down, so that the greater one reads so.
 class Amounts {
 public:
     /// In units that show a few digits of `bytes`.
@@ -114,8 +114,8 @@ NetworkPlan fitting_plan(const DeviceContext& gpu, const Graph& graph, const Dev
     std::string remedy = "Not even a batch of 1 fits.";
     if (fits > 0)
         remedy = "A batch of " + std::to_string(fits) + " fits (" +
-                 amounts.needed(bytes(NetworkPlan(graph, dnn, fits, o.compute), fits)) +
-                 "), and buffers of the reducer come on top.";
+                 amounts.free(bytes(NetworkPlan(graph, dnn, fits, o.compute), fits)) +
+                 "), and buffers of the reducer come on top: a smaller one leaves them room.";
     throw Error("GPU " + std::to_string(gpu.device()) + ": '" + std::string(graph.name.view()) +
                 "' with a batch of " + std::to_string(o.batch) + " needs " +
                 amounts.needed(needed) + ", workspaces of cuDNN among them, and " +

@@ -581,7 +581,8 @@ TEST(Device, NamesTheBatchThatFits) {
     EXPECT_EQ(of_batch(fits), "no error");
     const std::string more = of_batch(fits + 1);
     expect_holds(more,
-                 {"A batch of ", " fits (8", " KB), and buffers of the reducer come on top."});
+                 {"A batch of ", " fits (8",
+                  " KB), and buffers of the reducer come on top: a smaller one leaves them room."});
     EXPECT_GT(number_behind(more, " needs "), number_behind(more, " among them, and ")) << more;
     cuda_testing::reset({.device_bytes = std::size_t{1} << 19, .check_at_exit = false});
     const std::string none = of_batch(2);
@@ -607,7 +608,9 @@ TEST(Device, NamesABatchThatTakesAllMemory) {
         (is_planned(middle) ? of_64 : below) = middle;
     }
     const std::string all_but_64 = error_with(of_64 - 1, 128);
-    EXPECT_TRUE(testing_support::holds(error_with(of_64, 128), "A batch of 64 fits ")) << of_64;
+    const std::string text = error_with(of_64, 128);
+    EXPECT_TRUE(testing_support::holds(text, "A batch of 64 fits ")) << of_64;
+    EXPECT_EQ(number_behind(text, "fits ("), number_behind(text, " among them, and ")) << text;
     EXPECT_FALSE(testing_support::holds(all_but_64, "A batch of 64 fits ")) << all_but_64;
 }
 TEST(Device, SaysWhatAGpuCannotCompute) {
