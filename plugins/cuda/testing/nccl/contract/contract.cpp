@@ -171,6 +171,21 @@ TEST_F(Nccl, DoesNotBlockWhereItIsToldNotTo) {  // "Creating a communicator with
     for (auto& t : threads) t.join();
     EXPECT_EQ(read(x_[0]), std::vector<float>(count, float(ranks_)));
 }
+// src/group.cc, ncclAsyncLaunch: "Blocking and nonblocking communicators are not allowed in the
+// same group."
+TEST_F(Nccl, RefusesABlockingAndANonBlockingOneInOneGroup) {
+    ncclUniqueId ids[2];
+    ncclComm_t comms[2]{};
+    for (ncclUniqueId& id : ids) OK(ncclGetUniqueId(&id));
+    OK(cudaSetDevice(0));
+    OK(ncclGroupStart());
+    OK(ncclCommInitRank(&comms[0], 1, ids[0], 0));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    expect_refused(ncclInvalidArgument,
+                   [&] { return ncclCommInitRankConfig(&comms[1], 1, ids[1], 0, &config); });
+    (void)ncclGroupEnd();
+}
 TEST_F(Nccl, SplitsByColorAndOrdersByKey) {  // "ncclCommSplit"
     std::vector<ncclComm_t> parts(comms_.size());
     group([&](int r, std::size_t i) {

@@ -208,6 +208,18 @@ void Nccl::flush(ncclComm& c, const std::string& call) {
 
 namespace {
 
+/// "Blocking and nonblocking communicators are not allowed in the same group" (src/group.cc,
+/// ncclAsyncLaunch): ncclInvalidArgument. A split or shrink counts as its parent.
+void expect_one_kind(Nccl& n, const std::string& call, bool blocks) {
+    Group& g = n.group();
+    if (g.depth == 0) return;
+    if (g.joins_block.value_or(blocks) != blocks)
+        n.r.stop(call + " in a group that has an init or a split of one that " +
+                 (blocks ? "does not block" : "blocks") +
+                 ". Give those that block a group of their own.");
+    g.joins_block = blocks;
+}
+
 ncclResult_t init_rank(Nccl& n, ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
                        const ncclConfig_t* config, const std::string& call) {
     Runtime& r = n.r;
@@ -237,6 +249,7 @@ ncclResult_t init_rank(Nccl& n, ncclComm_t* comm, int ranks, const ncclUniqueId&
     if (n.group().depth > 0 && !n.group().calls.empty())
         r.stop(call + " in a group that has " + name_of(n.group().calls[0].part.kind) +
                ": init and communication do not go together (nccl.h, \"Group semantics\").");
+    expect_one_kind(n, call, is_blocking(config, nullptr));
     j->expected = ranks;
     if (n.options.processes) n.open_wire(j, text.c_str(), rank, call);
     ncclComm& c = n.make_comm("rank " + std::to_string(rank) + " of " + j->name,
@@ -366,6 +379,7 @@ namespace {
 ncclResult_t divide(Nccl& n, const std::string& call, ncclComm& parent, ncclComm_t* newcomm,
                     const ncclConfig_t* config, Join::Kind kind, int expected, Join::Rank rank,
                     const std::vector<int>& excluded) {
+    expect_one_kind(n, call, parent.blocking);
     const bool is_shrink = kind == Join::Kind::shrink;
     const int number = is_shrink ? ++parent.shrinks : ++parent.splits;
     auto& j = parent.clique->joins[{is_shrink, number}];

@@ -99,6 +99,7 @@ ncclResult_t Nccl::close_group(const std::string& call) {
     Group& g = group();
     const auto calls = std::exchange(g.calls, {});
     const auto joins = std::exchange(g.joins, {});
+    g.joins_block.reset();
     for (const Group::Call& one : calls) release(*one.comm);
     if (const ncclResult_t refused = std::exchange(g.refused, ncclSuccess); refused != ncclSuccess)
         return refused;

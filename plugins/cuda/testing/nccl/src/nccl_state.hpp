@@ -158,6 +158,7 @@ struct Group {
     ncclResult_t refused = ncclSuccess;  ///< by a call, so that its end launches nothing
     std::vector<Call> calls{};
     std::vector<std::pair<ncclComm*, ncclComm_t*>> joins{};
+    std::optional<bool> joins_block{};  ///< nullopt: there was none
 };
 
 }  // namespace gx::nccl_testing

@@ -209,6 +209,44 @@ TEST_F(NcclCommunicators, ThatDoNotBlockAreNotDestroyedWhileTheyAreFinalized) {
     EXPECT_EQ(ncclCommFinalize(comms[1]), ncclInProgress);
     ok(ncclCommAbort(comms[1]));
 }
+TEST_F(NcclCommunicators, ThatBlockAndThatDoNotAreNotMadeInOneGroup) {
+    for (const int first : {0, 1}) {
+        start({});
+        expect_has(sentence_of([&] {
+                       ok(ncclGroupStart());
+                       ncclComm_t comms[2];
+                       for (const int k : {first, 1 - first}) {
+                           ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+                           config.blocking = k;
+                           ok(ncclCommInitRankConfig(&comms[k], 1, new_id(), 0, &config));
+                       }
+                   }),
+                   "ncclCommInitRankConfig in a group that has an init or a split of ");
+    }
+    start({});  // parts go by what was divided
+    const auto comms = begin_two();
+    for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+    Ranks blocking(1);
+    ncclComm_t parts[2];
+    ok(ncclGroupStart());
+    ok(ncclCommSplit(blocking.comm(0), 0, 0, &parts[0], nullptr));
+    expect_has(sentence_of([&] { ok(ncclCommSplit(comms[0], 0, 0, &parts[1], nullptr)); }),
+               "ncclCommSplit in a group that has an init or a split of one that blocks");
+}
+/// Two groups may differ.
+TEST_F(NcclCommunicators, ThatBlockAndThatDoNotAreMadeInTwoGroups) {
+    ncclComm_t comms[2];
+    for (const int k : {0, 1}) {
+        ok(ncclGroupStart());
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = k;
+        ok(ncclCommInitRankConfig(&comms[k], 1, new_id(), 0, &config));
+        EXPECT_EQ(ncclGroupEnd(), k == 0 ? ncclInProgress : ncclSuccess);
+    }
+    for (const ncclComm_t c : comms) EXPECT_EQ(settle(c), ncclSuccess);
+    for (const ncclComm_t c : comms) ok(ncclCommAbort(c));
+    expect_clean();
+}
 /// What they are given may be queued by a later poll only; seeds do and do not.
 TEST_F(NcclCommunicators, ThatDoNotBlockQueueTheirWorkBehindAPoll) {
     int deferred = 0, stale = 0;
