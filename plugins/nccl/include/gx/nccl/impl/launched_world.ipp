@@ -51,7 +51,8 @@ inline std::string name_of(const coordination::Launch& l) {
     if (what.ends_with('.')) what.pop_back();
     throw Error(name_of(l) + ": " + what +
                 ". MASTER_ADDR names the host of rank 0, and GX_PORT a port that is free there "
-                "(else it is MASTER_PORT + 1)" +
+                "(else it is MASTER_PORT + 1: if another program has taken that one, start again, "
+                "or set GX_PORT)" +
                 (l.rank == 0 ? "" : "; if rank 0 has ended, look at its own error"));
 }
 
