@@ -1,6 +1,6 @@
-# cmake -D PLUGIN=... -D INCLUDE=... -D CUDA_INCLUDE=... -D PLACE=... -P: compiles the kernels for GPUs
-# by each compiler that is here, warnings as errors, and compares registers, spills, shared memory
-# and stacks with resources.txt. With -D CUDA12=..., a CUDA 12 toolkit: for sm_70, by clang.
+# cmake -D PLUGIN=... -D INCLUDE=... -D CUDA_INCLUDE=... -D PLACE=... -P: compiles the kernels for
+# GPUs by each compiler that is here, warnings as errors, and compares registers, spills, shared
+# memory and stacks with resources.txt. With -D CUDA12=..., a CUDA 12 toolkit: for sm_70, by clang.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${PLACE}/empty)
 file(WRITE ${PLACE}/empty/texture_fetch_functions.h "")  # CUDA 13 has none, clang 19 includes it
