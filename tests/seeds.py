@@ -10,7 +10,8 @@ program that ends with another status than 0 is named with the seed and what it 
 reports of sanitizers, in a BUILD that has them. BUILD holds the programs: `cmake --build BUILD`.
 
 All programs run under a seed before the next seed begins. With --minutes no seed begins after so
-long; how many there were is printed.
+long; how many there were is printed. A run that begins at the seed behind the last one of its file
+adds to the entries of that file.
 
 Exit status: 0; 1 if a program failed under a seed; 2 for a BUILD or a list that has none."""
 import argparse, concurrent.futures, json, os, pathlib, re, shlex, subprocess, sys, time, typing
@@ -96,6 +97,15 @@ def read_entries(path, build):
         stop(f"--json {path}: it is no file of this program. Name another, or remove it")
 
 
+def entry_of(listed, before, first, done, failed):
+    """What was run of a program; `before`: its entry in the file, or None."""
+    if (before and before["tests"] == listed.tests and
+            before["first_seed"] + before["seeds"] == first):
+        first, done = before["first_seed"], before["seeds"] + done
+        failed = before["failed"] + failed
+    return {"tests": listed.tests, "first_seed": first, "seeds": done, "failed": failed}
+
+
 def write(path, build, entries):
     made = path.with_name(path.name + ".part")
     made.write_text(json.dumps({"build": build, "programs": entries}, indent=2) + "\n")
@@ -134,8 +144,8 @@ def main():
             done += 1
             if options.json:
                 write(options.json, options.build.name, entries | {
-                    p.name: {"tests": p.tests, "first_seed": seeds[0], "seeds": done,
-                             "failed": [f["seed"] for f in failures if f["program"] == p.name]}
+                    p.name: entry_of(p, entries.get(p.name), seeds[0], done,
+                                     [f["seed"] for f in failures if f["program"] == p.name])
                     for p in programs})
             print(f"\rseed {seed}: {done} of {len(seeds)}, {len(failures)} failed", end="",
                   file=sys.stderr, flush=True)
