@@ -175,17 +175,19 @@ TEST(NcclTransport, WaitsForTheDeadlineUntilOthersAnswer) {
     for (const int silent : {0, 1}) {
         Ranks ranks(2);
         const int asks = 1 - silent;
-        std::atomic<bool> queued = false, was_early = true;
+        std::atomic<bool> joined = false, queued = false, was_early = true;
         Delivery seen{};
         ranks.run([&](int r) {
             Rank rank = ranks.join(r);
             if (r == asks) {
                 rank.receive(rank.link, silent);
+                ranks.wait_until(silent, [&] { return joined.load(); });  // who joins answers
                 nccl_testing::fail_communicator(rank.link.communicator(), ncclRemoteError);
                 queued = true;
                 seen = rank.wait();
                 return;
             }
+            joined = true;
             ranks.wait_until(asks, [&] { return queued.load(); });
             ranks.wait_for_looks(asks);
             time_set = deadline;
@@ -194,6 +196,7 @@ TEST(NcclTransport, WaitsForTheDeadlineUntilOthersAnswer) {
             time_set = deadline + 1ns;
             ranks.wait_for_end(asks);
         });
+        EXPECT_EQ(ranks.errors, std::vector<std::string>(2));
         EXPECT_FALSE(was_early) << "rank " << silent;
         EXPECT_EQ(seen.outcome, Delivery::Outcome::timed_out);
         EXPECT_EQ(seen.peer, silent);
