@@ -51,8 +51,11 @@ def read_lists(build, only):
                 stop(f"{listed}:{number}: expected a program and its tests, got '{line}'")
             if not re.search(only, words[0]):
                 continue
-            if not known.get(words[0]):
-                stop(f"{build} has no {words[0]}: build it, or name another folder")
+            if words[0] not in known:  # as where cuDNN's headers are missing
+                print(f"seeds.py: left out, as {build} has no such test: {words[0]}")
+                continue
+            if not known[words[0]]:
+                stop(f"{words[0]} is not built: cmake --build {build}")
             found.append(Listed(words[0], known[words[0]], words[1]))
     if not found:
         stop(f"no program of plugins/*/tests/seeds.txt fits '{only}'")
