@@ -285,7 +285,8 @@ expect "of the nvcc in PATH" 1 "does not compile for sm_70" \
     env -u CUDACXX PATH="$place:$PATH" bash -c "$(declare -f architectures); root=$root; \
         architectures 70"
 expect "of another compiler" 1 "does not compile for sm_70" \
-    env CUDACXX="$place/nvcc" bash -c "$(declare -f architectures); root=$root; architectures 70"
+    env CUDACXX="$place/nvcc -ccbin g++" \
+        bash -c "$(declare -f architectures); root=$root; architectures 70"
 expect "architectures that it has" 0 "" \
     architectures '75;90-real;native' -D CMAKE_CUDA_COMPILER="$place/nvcc"
 expect "a build that takes too long" 1 "build      timeout " gpu LATE=ninja
