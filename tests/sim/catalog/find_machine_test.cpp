@@ -132,8 +132,13 @@ TEST(FindMachine, AnUnknownNameIsAnsweredWithTheNearest) {
 }
 TEST(FindMachine, AzuresSizesMayHaveTheirWholeNames) {
     EXPECT_EQ(refusal("Standard_ND96asr_v4"), "ND96asr_v4 was found");
-    EXPECT_TRUE(refusal("Standard_ND40rs_v3").starts_with("unknown machine 'ND40rs_v3': did you "))
-        << refusal("Standard_ND40rs_v3");
+    for (const char* name : {"Standard_ND40rs_v3", "standard_nd40rs_v2"})
+        EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name) +
+                                              "': did you mean 'ND40rs_v2'?"))
+            << refusal(name);
+    for (const char* name : {"Standard_p3.2xlarge", "Standard_Standard_ND40rs_v2"})
+        EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name)))
+            << refusal(name);
 }
 TEST(FindMachine, TheNameOfAGpuIsAnsweredWithTheMachinesThatHaveIt) {
     for (const char* name : {"A100", "a100", "NVIDIA A100"})

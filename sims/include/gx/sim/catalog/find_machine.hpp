@@ -8,7 +8,7 @@
 #include <vector>       // the known names
 
 #include <gx/core/error.hpp>                  // Error
-#include <gx/io/nearest.hpp>                  // unknown_name
+#include <gx/io/nearest.hpp>                  // suggested_name, known_names
 #include <gx/sim/catalog/find_gpu.hpp>        // known_gpus, names_gpu
 #include <gx/sim/catalog/machines/aws.hpp>    // p2 to p5, g4dn, g5
 #include <gx/sim/catalog/machines/azure.hpp>  // NC, ND
@@ -57,24 +57,25 @@ namespace detail::machine_names {
 /// Errors: gx::Error with the nearest known name and all others; for the name of a GPU, with the
 ///         machines that have it.
 [[nodiscard]] inline MachineSpec find_machine(std::string_view name) {
-    constexpr std::string_view of_azure = "Standard_";
-    if (name.starts_with(of_azure)) return find_machine(name.substr(of_azure.size()));
+    const bool is_whole = name.starts_with("Standard_") || name.starts_with("standard_");
+    const std::string_view size = is_whole ? name.substr(9) : name;
     std::vector<Label> labels;
     for (const auto make : machine_makers) {
         MachineSpec m = make();
-        if (m.name.view() == name) return m;
+        const bool is_azures = m.name.view().starts_with("N");
+        if (m.name.view() == (is_azures ? size : name)) return m;
         labels.push_back(m.name);
     }
     const std::vector<std::string_view> known(labels.begin(), labels.end());
-    const std::string_view suggested = suggested_name(name, known);
+    const std::string_view suggested = suggested_name(size, known);
     const std::string with_gpu = detail::machine_names::machines_with_gpu(name);
     const bool near =
         !suggested.empty() && (with_gpu.empty() || with_gpu.find(suggested) != std::string::npos);
-    if (!with_gpu.empty() && !near)
-        throw Error("unknown machine '" + std::string(name) + "': " + with_gpu + "; " +
-                    known_names(known));
-    const std::string sentence = unknown_name("machine", name, known);
-    throw Error(near ? sentence + " (" + known_names(known) + ")" : sentence);
+    const std::string unknown = "unknown machine '" + std::string(name) + "': ";
+    if (near)
+        throw Error(unknown + "did you mean '" + std::string(suggested) + "'? (" +
+                    known_names(known) + ")");
+    throw Error(unknown + (with_gpu.empty() ? "" : with_gpu + "; ") + known_names(known));
 }
 
 }  // namespace gx::sim
