@@ -181,7 +181,8 @@ TEST(NcclTransport, WaitsForTheDeadlineUntilOthersAnswer) {
             Rank rank = ranks.join(r);
             if (r == asks) {
                 rank.receive(rank.link, silent);
-                ranks.wait_until(silent, [&] { return joined.load(); });  // who joins answers
+                // A rank that is still joining would answer the question that follows.
+                ranks.wait_until(silent, [&] { return joined.load(); });
                 nccl_testing::fail_communicator(rank.link.communicator(), ncclRemoteError);
                 queued = true;
                 seen = rank.wait();

@@ -131,6 +131,10 @@ TEST(FindMachine, AnUnknownNameIsAnsweredWithTheNearest) {
         << refusal("ND96isr_H100_v4");
 }
 TEST(FindMachine, AzuresSizesMayHaveTheirWholeNames) {
+    for (const auto make : gx::sim::machine_makers) {  // find_machine tells Azure's by it
+        const std::string name(make().name.view());
+        EXPECT_EQ(name[0] == 'N', name.starts_with("NC") || name.starts_with("ND")) << name;
+    }
     EXPECT_EQ(refusal("Standard_ND96asr_v4"), "ND96asr_v4 was found");
     for (const char* name : {"Standard_ND40rs_v3", "standard_nd40rs_v2"})
         EXPECT_TRUE(refusal(name).starts_with("unknown machine '" + std::string(name) +

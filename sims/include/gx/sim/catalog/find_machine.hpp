@@ -62,7 +62,7 @@ namespace detail::machine_names {
     std::vector<Label> labels;
     for (const auto make : machine_makers) {
         MachineSpec m = make();
-        const bool is_azures = m.name.view().starts_with("N");
+        const bool is_azures = m.name.view().starts_with("N");  // NC, ND; no other's name does
         if (m.name.view() == (is_azures ? size : name)) return m;
         labels.push_back(m.name);
     }
