@@ -35,6 +35,12 @@ TEST(VectorKernels, ByHand) {
     EXPECT_EQ(kernels.time({0}).count(), 0) << "there is no kernel";
     EXPECT_NEAR(kernels.fused_rate().count, 50e9 / 3, 1);
 }
+TEST(VectorKernels, NeedNoChargeForOperations) {
+    for (const auto make : gx::sim::machine_makers) {
+        const gx::sim::GpuSpec gpu = make().gpu;
+        EXPECT_GE(gpu.fp32.count / gpu.memory_bandwidth.count, 9.0) << gpu.name.view();
+    }
+}
 TEST(VectorKernelsDeathTest, MovesAtLeastNothing) {
     EXPECT_DEATH((void)VectorKernels(simple()).time({-1}), "at least 0 bytes");
 }
