@@ -191,6 +191,10 @@ TEST(Checkpoint, SaysWhatIsWrong) {
     EXPECT_EQ(told(graph), "no error");
     EXPECT_TRUE(holds(told(other), "/c': it is of model 'LeNet', and this run trains '",
                       "Resume with the model that wrote it."));
+    gx::Graph sized = graph;
+    sized.name = "LeNet<5>";
+    EXPECT_TRUE(holds(told(sized), "is of model 'LeNet', and this run trains 'LeNet<5>'",
+                      "an older gx, which left its sizes out of the name", "with that gx."));
 
     gx::Graph resized = gx::graph<gx::LeNet>({.classes = 12});
     EXPECT_TRUE(

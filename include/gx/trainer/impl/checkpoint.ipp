@@ -510,8 +510,14 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
                      .dollars = detail::checkpoint::number_or_nan(state.at("dollars")),
                      .timed_images = state.at("timed_images").number()};
         if (c.model != graph.name.view())
-            in.wrong("it is of model '" + c.model + "', and this run trains '" +
-                     std::string(graph.name.view()) + "'. Resume with the model that wrote it.");
+            in.wrong(fmt::format(
+                "it is of model '{}', and this run trains '{}'. Resume with the model that wrote "
+                "it{}.",
+                c.model, graph.name.view(),
+                graph.name.view().starts_with(c.model + "<")
+                    ? "; if that is this one, an older gx, which left its sizes out of the name, "
+                      "wrote the file: finish the run with that gx"
+                    : ""));
         if (const auto images = file.metadata.find("images"); images != file.metadata.end())
             c.input_format = detail::checkpoint::input_format(path, images->second);
         in.within(state, c);
