@@ -1,6 +1,6 @@
 #include <tools/predict/trace.hpp>
 
-#include <algorithm>  // max
+#include <algorithm>  // all_of
 #include <charconv>   // from_chars
 #include <cmath>      // abs
 #include <map>        // launches
@@ -9,6 +9,7 @@
 #include <fmt/core.h>  // format
 
 #include <gx/core/error.hpp>             // Error
+#include <gx/io/gzip.hpp>                // read_whole_file
 #include <tools/common/json.hpp>         // Json, parse_json
 #include <tools/common/stable_sort.hpp>  // stable_sort
 #include <tools/common/text.hpp>         // lower, has
@@ -23,18 +24,20 @@ constexpr std::string_view function_name = "autograd::engine::evaluate_function:
 constexpr std::string_view gradient_name = "torch::autograd::AccumulateGrad";
 constexpr std::string_view checkpoint_name = "CheckpointFunctionBackward";
 
+constexpr std::size_t unpacked_most = std::size_t{1} << 31;
 constexpr double begin_most = 1e18, lasts_most = 1e14;  // microseconds
 
 /// A complete event; microseconds.
 struct Event {
-    std::string name{}, category{};
+    std::string name{}, category{};  ///< category: in lower case
     double begin = 0, end = 0;
     std::int64_t correlation = -1;
-    std::int64_t sequence = -1;  ///< of a function: that of its operation in forward
-    std::int64_t elements = -1;  ///< of its first input; -1: not recorded
-    std::int64_t device = -1;    ///< of a kernel
-    double launched = 0;         ///< of a kernel: when the host did
-    std::string process{};       ///< of what the host ran; of a kernel its device; empty: none
+    std::int64_t sequence = -1;       ///< of a function: that of its operation in forward
+    std::int64_t forward_thread = 0;  ///< of a function: that of its operation, from 1 on
+    std::int64_t elements = -1;       ///< of its first input; -1: not recorded
+    std::int64_t device = -1;         ///< of a kernel
+    double launched = 0;              ///< of a kernel: when the host did
+    std::string process{};            ///< of what the host ran; of a kernel its device; empty: none
 };
 
 constexpr std::uint64_t elements_most = std::uint64_t{1} << 53;
@@ -79,7 +82,7 @@ std::vector<Event> events_of(const Json& file, const std::string& called) {
             continue;
         Event& v = all.emplace_back();
         v.name = text_of(e, "name");
-        v.category = text_of(e, "cat");
+        v.category = lower(text_of(e, "cat"));
         if (const auto pid = e.find("pid"); pid != e.end()) v.process = pid->dump();
         v.begin = e.at("ts").get<double>();
         const double lasts = e.at("dur").get<double>();
@@ -97,6 +100,7 @@ std::vector<Event> events_of(const Json& file, const std::string& called) {
             whole("correlation", v.correlation);
             whole("device", v.device);
             whole("Sequence number", v.sequence);
+            whole("Fwd thread id", v.forward_thread);
             v.elements = elements_of(*args);
         }
     }
@@ -120,23 +124,39 @@ Event median_step(const std::vector<Event>& all, const std::string& file) {
     return steps[(steps.size() - 1) / 2];
 }
 
-/// Events of one step, by what they are.
+/// Events of one step, by what they are. Functions' names are without what the engine puts before.
 struct Parts {
     std::vector<Event> functions{}, gradients{}, updates{}, kernels{};
 };
+
+/// Where the engine marks no functions, as in PyTorch 1.9: what has the thread of its operation in
+/// forward, so runs in backward, and sums of gradients; of these what is not inside of another.
+std::vector<Event> unmarked_functions(const std::vector<Event>& all, const Event& step) {
+    std::vector<Event> outer;
+    for (const Event& e : all) {
+        if (e.begin < step.begin || e.end > step.end) continue;
+        if (e.forward_thread < 1 && e.name != gradient_name) continue;
+        if (!outer.empty() && e.end <= outer.back().end) continue;
+        outer.push_back(e);
+    }
+    return outer;
+}
 
 Parts parts_of(const std::vector<Event>& all, const Event& step, const std::string& file) {
     Parts p;
     std::map<std::int64_t, double> launched;
     for (const Event& e : all) {
         if (e.begin < step.begin || e.end > step.end) continue;
-        if (e.category == "cuda_runtime" || e.category == "cuda_driver")
+        if (e.category == "cuda_runtime" || e.category == "cuda_driver" || e.category == "runtime")
             launched[e.correlation] = e.begin;
         else if (e.name == gradient_name) p.gradients.push_back(e);
-        else if (e.name.starts_with(function_name)) p.functions.push_back(e);
-        else if (e.name.starts_with(update_name) && e.category == "user_annotation")
+        else if (e.name.starts_with(function_name)) {
+            p.functions.push_back(e);
+            p.functions.back().name.erase(0, function_name.size());
+        } else if (e.name.starts_with(update_name) && e.category != "gpu_user_annotation")
             p.updates.push_back(e);
     }
+    if (p.functions.empty()) p.functions = unmarked_functions(all, step);
     std::size_t kernels = 0;
     for (const Event& e : all) {
         if (e.category != "kernel") continue;
@@ -157,6 +177,11 @@ Parts parts_of(const std::vector<Event>& all, const Event& step, const std::stri
         throw Error(where + "no gradient is ready in it (no '" + std::string(gradient_name) +
                     "'): profile a training step, backward() included, with "
                     "activities=[ProfilerActivity.CPU, ...]");
+    if (std::all_of(p.functions.begin(), p.functions.end(),
+                    [](const Event& f) { return f.name.ends_with(gradient_name); }))
+        throw Error(where +
+                    "no function of backward: profile with activities=[ProfilerActivity.CPU, "
+                    "...], by a PyTorch that records 'Fwd thread id' (1.9 does)");
     if (p.updates.empty())
         throw Error(where +
                     "no 'Optimizer.step#' event: profile whole steps, with the "
@@ -319,7 +344,7 @@ void on_cpu(MeasuredStep& m, const Event& step, const Parts& p, const std::vecto
         m.gradients.push_back({g.elements, share_of(g.end, last.begin, last.end)});
     for (const Event& f : last.functions)
         if (!f.name.ends_with(gradient_name))
-            m.backward.push_back({f.name.substr(function_name.size()), (f.end - f.begin) * 1e-3});
+            m.backward.push_back({f.name, (f.end - f.begin) * 1e-3});
 }
 
 /// A kernel belongs to the part of the step in which the host launched it; a part lasts until the
@@ -367,7 +392,7 @@ void on_gpu(MeasuredStep& m, const Parts& p, const std::vector<Pass>& passes,
         double ms = 0;
         for (const Event& k : p.kernels)
             if (k.launched >= f.begin && k.launched <= f.end) ms += (k.end - k.begin) * 1e-3;
-        m.backward.push_back({f.name.substr(function_name.size()), ms});
+        m.backward.push_back({f.name, ms});
     }
 }
 
@@ -380,9 +405,11 @@ std::int64_t MeasuredStep::elements() const {
 }
 
 MeasuredStep read_trace(std::string_view text, const std::string& file) {
-    if (text.starts_with("\x1f\x8b"))
-        throw Error(fmt::format(
-            "{0}: it is compressed by gzip: expected JSON; unpack it by 'gzip -dc {0}'", file));
+    gx::FileBytes unpacked;
+    if (text.starts_with("\x1f\x8b")) {
+        unpacked = read_whole_file(file, unpacked_most);
+        text = {reinterpret_cast<const char*>(unpacked.data()), unpacked.size()};
+    }
     const Json json = parse_json(text, file);
     const std::vector<Event> all = events_of(json, file);
     if (all.empty())
@@ -394,10 +421,6 @@ MeasuredStep read_trace(std::string_view text, const std::string& file) {
     check_alone(all, step, parts, processes_of(json), file);
     const std::string where = fmt::format("{}: {}: ", file, step.name);
     if (!(step.end > step.begin)) throw Error(where + "it takes no time: profile a whole step");
-    if (parts.functions.empty())
-        throw Error(where +
-                    "no function of backward: profile with activities=[ProfilerActivity.CPU, "
-                    "...]");
     const std::vector<Pass> passes = passes_of(parts, where);
     int number = 0;
     const std::string_view digits = std::string_view(step.name).substr(step_name.size());

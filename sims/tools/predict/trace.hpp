@@ -35,13 +35,15 @@ struct MeasuredStep {
     [[nodiscard]] std::int64_t elements() const;
 };
 
-/// The step of median duration of a Chrome JSON trace (torch.profiler, export_chrome_trace).
+/// The step of median duration of a Chrome JSON trace (torch.profiler, export_chrome_trace; from
+/// PyTorch 1.9 on), whose `text` is that of `file`. A text packed by gzip is read from `file`, up
+/// to 2 GiB.
 /// Errors: gx::Error naming the file, what it lacks and the profiler's option that records it: no
-///         JSON, no ProfilerStep, no AccumulateGrad, no shapes, no Optimizer.step, kernels without
-///         their launches, backward passes whose gradients differ; reentrant activation
-///         checkpoints, whose inputs have gradients as parameters do; or, of a step on several
-///         GPUs, what shows that: operators of two processes, kernels of two devices, those of
-///         NCCL.
+///         JSON, no ProfilerStep, no AccumulateGrad, no function of backward, no shapes, no
+///         Optimizer.step, kernels without their launches, backward passes whose gradients differ;
+///         reentrant activation checkpoints, whose inputs have gradients as parameters do; or, of a
+///         step on several GPUs, what shows that: operators of two processes, kernels of two
+///         devices, those of NCCL.
 /// Cost:   O(n log n) in events; of a GPU, besides, kernels times gradients and functions of
 ///         backward.
 [[nodiscard]] MeasuredStep read_trace(std::string_view text, const std::string& file);

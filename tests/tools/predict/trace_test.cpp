@@ -1,11 +1,15 @@
 #include <tools/predict/trace.hpp>  // first, so the header is seen to stand alone
 
-#include <string>  // text
+#include <filesystem>  // the trace's place
+#include <string>      // text
 
 #include <gtest/gtest.h>
 
 #include <gx/core/error.hpp>      // Error
-#include <support/files.hpp>      // error_of, holds
+#include <gx/io/atomic_file.hpp>  // write_file
+#include <gx/io/gzip.hpp>         // read_whole_file
+#include <gx/io/read_file.hpp>    // read_file
+#include <support/files.hpp>      // error_of, Folder, holds
 #include <tools/common/json.hpp>  // Json
 
 namespace {
@@ -309,12 +313,55 @@ TEST(Trace, ReentrantCheckpointsAreRefused) {
     EXPECT_TRUE(holds(refusal(all), "t.json: ProfilerStep#7: 'CheckpointFunctionBackward'",
                       "activations", "checkpoint with use_reentrant=False"));
 }
-/// export_chrome_trace() packs a file whose name ends in .gz.
-TEST(Trace, PackedByGzipIsNamedSo) {
-    EXPECT_EQ(
-        error_of([] { (void)read_trace("\x1f\x8b\x08", "t.json.gz"); }),
-        "t.json.gz: it is compressed by gzip: expected JSON; unpack it by 'gzip -dc t.json.gz'");
+
+// ---- A V100 -------------------------------------------------------------------------
+std::string published() {
+    return std::filesystem::path(GX_PUBLISHED_CASES)
+        .replace_filename("v100_resnet50_trace.json.gz");
 }
+std::string unpacked(const std::string& file) {
+    const auto bytes = gx::read_whole_file(file);
+    return {bytes.begin(), bytes.end()};
+}
+/// ResNet-50, batch 32, fp32, packed as export_chrome_trace() does for a name that ends in .gz.
+/// Oracle: reference/oracle/kineto_excerpt.py, which reads the profiler's file by times alone.
+TEST(Trace, OfAV100) {
+    const MeasuredStep m = read_trace(gx::read_file(published()), published());
+    EXPECT_EQ(m.number, 19);
+    EXPECT_TRUE(m.gpu);
+    EXPECT_EQ(m.micro_batches, 1);
+    EXPECT_NEAR(m.step_ms, 151.733, 1e-9);
+    EXPECT_NEAR(m.forward_ms, 47.910, 1e-9);
+    EXPECT_NEAR(m.backward_ms, 66.022, 1e-9);
+    EXPECT_NEAR(m.update_ms, 1.856, 1e-9);
+    EXPECT_NEAR(m.gap_ms, 17.208, 1e-9);
+    EXPECT_EQ(m.elements(), 25'557'032);
+    ASSERT_EQ(m.gradients.size(), 161u);
+    EXPECT_EQ(m.gradients[0].elements, 1000) << "the bias of the last layer";
+    EXPECT_NEAR(m.gradients[0].ready, 0.006558, 1e-6);
+    EXPECT_NEAR(m.gradients[80].ready, 0.410151, 1e-6);
+    EXPECT_NEAR(m.gradients.back().ready, 0.999970, 1e-6);
+    EXPECT_EQ(m.backward.front().name, "NllLossBackward");
+    double layers = 0;
+    for (const MeasuredStep::Layer& layer : m.backward) layers += layer.ms;
+    EXPECT_LE(layers, m.backward_ms) << "kernels of one stream";
+    EXPECT_GE(layers, m.backward_ms - m.gap_ms - 0.5) << "sums of gradients are none's";
+}
+/// Without them the functions of backward can't be told: so are those of January 2021 in Kineto.
+TEST(Trace, WithoutThreadsOfForwardNamesWhatRecordsThem) {
+    Json all = Json::parse(unpacked(published())).at("traceEvents");
+    for (Json& e : all) e["args"].erase("Fwd thread id");
+    EXPECT_TRUE(holds(refusal(all), "ProfilerStep#19: no function of backward",
+                      "a PyTorch that records 'Fwd thread id'"));
+}
+TEST(Trace, PackedAndCutOffIsNamed) {
+    const testing_support::Folder folder;
+    const std::string file = (folder / "t.json.gz").string(), text = gx::read_file(published());
+    gx::write_file(file, text.substr(0, text.size() / 2));
+    EXPECT_TRUE(holds(error_of([&] { (void)read_trace(gx::read_file(file), file); }), "t.json.gz",
+                      "ends before its check sum"));
+}
+
 /// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
 TEST(Trace, PassesOfDifferentGradientsAreRefused) {
     Json all = two_micro_batches();
