@@ -3,6 +3,7 @@
 
 #include <algorithm>  // max, min
 #include <map>        // titles
+#include <regex>      // what begins a reducer
 
 namespace {
 
@@ -23,6 +24,13 @@ Lines check_readmes(const fs::path& root) {
         said.push_back(folder.string() + ": no README.md for who enters here");
     }
     return said;
+}
+
+/// Whether a line of a header begins the reduction of a reducer, or names the base that has one.
+bool defines_reducer(const std::string& line) {
+    static const std::regex begins("(ReduceReport|auto) +all_reduce\\(|\\bCollectiveReducer<");
+    const std::size_t comment = line.find("//");
+    return std::regex_search(line.substr(0, comment), begins);
 }
 
 // A plugin has a README, a CMakeLists.txt that calls gx_plugin, headers below its own name and a
@@ -71,10 +79,7 @@ Lines check_plugins(const fs::path& root) {
         for (const Header& h : headers_of(root)) {
             if (!is_plugin(h) || *std::next(h.path.begin()) != name) continue;
             for (const std::string& line : lines_of(root / h.path)) {
-                if (line.find("ReduceReport all_reduce(") == std::string::npos &&
-                    line.find("public CollectiveReducer<") == std::string::npos) {
-                    continue;
-                }
+                if (!defines_reducer(line)) continue;
                 if (!listed.contains("gx/" + h.name.string()))
                     says("tests/reducers.hpp does not list the reducer of gx/" + h.name.string() +
                          ", so it runs in no world");
@@ -134,9 +139,17 @@ TEST_F(Planted, APluginThatMissesAPart) {
     plant("plugins/fast/CMakeLists.txt", "gx_plugin(fast)\ngx_tests(tests LINKS gx::gx)\n");
     EXPECT_EQ(check_plugins(root_).size(), 1u) << "tests of its own making, maybe of one world";
     whole();
-    plant("plugins/fast/include/gx/fast/b.hpp",
-          "class B : public CollectiveReducer<Plan, E, Divide> {\n");
-    EXPECT_EQ(check_plugins(root_).size(), 1u) << "a second reducer that is not listed";
+    for (const char* line :
+         {"class B : public CollectiveReducer<Plan, E, Divide> {\n",
+          "class B : public gx::CollectiveReducer<Plan, E, Divide> {\n",
+          "struct B : CollectiveReducer<Plan, E, Divide> {\n",
+          "    auto all_reduce(T& link, const BucketOn<T>& bucket) -> gx::ReduceReport {\n",
+          "    gx::ReduceReport all_reduce(T& link, const gx::BucketOn<T>& bucket) {\n"}) {
+        plant("plugins/fast/include/gx/fast/b.hpp", line);
+        EXPECT_EQ(check_plugins(root_).size(), 1u) << "a second reducer, not listed: " << line;
+    }
+    plant("plugins/fast/include/gx/fast/b.hpp", "// As a CollectiveReducer<> has it.\n");
+    expect_nothing(check_plugins(root_));
     fs::remove_all(root_ / "plugins/fast/include");
     EXPECT_EQ(check_plugins(root_), Lines{"plugins/fast: no headers in include/gx/fast"});
     whole();
