@@ -135,7 +135,8 @@ int run(const Arguments& a) {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
     const std::uint64_t left = ~std::uint64_t{0} - a.first;  // seeds after the first
-    o.count = a.count > 0 ? a.count : a.seconds > 0 ? std::max(left, std::uint64_t{1}) : 200;
+    const std::uint64_t usual = a.bug.empty() ? 200 : 3000;  // a bug ends the campaign
+    o.count = a.count > 0 ? a.count : a.seconds > 0 ? std::max(left, std::uint64_t{1}) : usual;
     if (o.count > 0 && o.count - 1 > left)
         throw gx::Error(
             fmt::format("--first {}: {} seeds from there pass the last one, "
@@ -185,7 +186,8 @@ int main(int argc, char** argv) {
     auto* seed = app.add_option("--seed", a.seed, "replay one seed, twice")->excludes(seconds);
     app.add_option("--first", a.first, "the first seed (1)")->excludes(seed);
     auto* count =
-        app.add_option("--count", a.count, "so many seeds (200, or as many as --seconds allow)")
+        app.add_option("--count", a.count,
+                       "so many seeds (200, with --bug 3000, or as many as --seconds allow)")
             ->check(gx::count_in(1, 1'000'000'000'000))
             ->excludes(seed);
     app.add_option("--part", a.part,
