@@ -1,6 +1,7 @@
 // AWS 2018: ResNet-50 on 64 V100, by NAG with a warmup, then steps or a polynomial.
 // Run:  build/release/recipes/aws_resnet50                  on images that it draws
 //       build/release/recipes/aws_resnet50 --train imagenet/train --test imagenet/val
+//       build/release/recipes/aws_resnet50 --train train-*-of-01024 --test validation-*
 //
 // As published (AWS machine-learning blog, 2018-07-20): Nesterov's accelerated gradient with
 // momentum 0.9; a rate of 0.1 for a batch of 256, in proportion to the batch; a warmup, of 10
@@ -12,6 +13,7 @@
 #include "stand_in.hpp"  // draw_images, TemporaryFolder
 
 #include <optional>  // the images that are drawn
+#include <vector>    // shards
 
 #include <fmt/format.h>  // lines
 
@@ -56,14 +58,14 @@ void train(const char* name, const Sources& data, int epochs) {
 
 int main(int argc, char** argv) {
     using Crops = ImageRecipe<RandomResizedCrop>;
-    std::filesystem::path train_set, test_set;
+    std::vector<std::filesystem::path> train_set, test_set;
     int epochs = 20, drawn = 100;
     CLI::App app{"AWS's recipe for ResNet-50, on images of any source.", "aws_resnet50"};
     app.option_defaults()->always_capture_default();
     auto* const train_option =
-        app.add_option("--train", train_set, "folder or shards; else images are drawn");
+        app.add_option("--train", train_set, "folder, or all shards; else images are drawn");
     train_option->needs(
-        app.add_option("--test", test_set, "folder or shards")->needs(train_option));
+        app.add_option("--test", test_set, "folder, or all shards")->needs(train_option));
     app.add_option("--epochs", epochs, "of each run")->check(count_in(1, 1000));
     app.add_option("--drawn", drawn, "images of a class, where they are drawn")
         ->check(count_in(8, 250));
@@ -71,12 +73,12 @@ int main(int argc, char** argv) {
         std::optional<recipes::TemporaryFolder> folder;
         if (train_set.empty() || test_set.empty()) {
             recipes::draw_images(folder.emplace("gx-recipe-aws").path, {.train = drawn});
-            train_set = folder->path / "train", test_set = folder->path / "test";
+            train_set = {folder->path / "train"}, test_set = {folder->path / "test"};
         }
-        const Decoded images(open_encoded({&train_set, 1}),
+        const Decoded images(open_encoded(train_set),
                              RecipeDecoder(Crops({.to = size, .crop = {.area_min = 0.35}})),
                              {.workers = 2});
-        const Decoded tests(open_encoded({&test_set, 1}),
+        const Decoded tests(open_encoded(test_set),
                             RecipeDecoder(CentreRecipe({.to = size, .shorter = 41})));
         train<StepDecay>("steps", {images, tests}, epochs);
         train<Poly<2>>("polynomial", {images, tests}, epochs);
