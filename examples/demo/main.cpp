@@ -103,6 +103,7 @@ void present(const DemoWorld& world, const DemoOptions& o, const std::vector<gx:
 void demo(const DemoOptions& o, const std::string& command) {
     DemoWorld world(o.world, o.seed);
     if (world.is_root()) {  // it alone writes files
+        gx::expect_outside({"--json", o.json}, {"--output", o.output});
         gx::make_output_folder("--output", o.output);
         gx::expect_outputs({{"--output", o.output / "report.html"}, {"--json", o.json}});
     }

@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
     return run_program(app, argc, argv, [&]() -> int {
         FashionWorld world;
         if (is_root(world)) {  // it alone writes files
+            expect_outside({"--json", json}, {"--output", o.output});
             make_output_folder("--output", o.output);
             expect_outputs({{"--json", json}, {"--output", o.output / "report.html"}},
                            {{"--resume", o.resume == "latest" ? "" : o.resume}});

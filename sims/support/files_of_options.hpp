@@ -59,6 +59,23 @@ inline void expect_outputs(std::initializer_list<FileOption> outputs,
     }
 }
 
+/// Check that an output is not among the files of a run, which are in `folder`.
+/// Errors: gx::Error naming the options and the folder.
+inline void expect_outside(const FileOption& output, const FileOption& folder) {
+    namespace fs = std::filesystem;
+    if (output.file.empty()) return;
+    const fs::path place = fs::weakly_canonical(fs::absolute(output.file));
+    const fs::path within = fs::weakly_canonical(fs::absolute(folder.file) / "");
+    for (fs::path above = place.parent_path();; above = above.parent_path()) {
+        if (above / "" == within / "")
+            throw Error(fmt::format(
+                "{} names file '{}' in folder '{}' of {}, where it could "
+                "overwrite a file of the run. Name one elsewhere.",
+                output.option, output.file.string(), folder.file.string(), folder.option));
+        if (above == above.parent_path()) return;
+    }
+}
+
 /// Read a text file.
 /// Errors: gx::Error naming the option and the file, if it is a folder, cannot be read or holds
 ///         more than `most` bytes, as /dev/zero does.
