@@ -2,8 +2,9 @@
 
 documents_test.py README PLAN PREDICT CASES: the rows of the plan, in order, and the errors of the
 score of CASES over several machines, rounded as README has them; in sims/tools/README.md, the
-intervals of CASES and the unseen files beside it with base and target swapped. Every option in the
-section on plans, and behind ./gx plan or ./gx predict, is one of these programs.
+intervals of unseen_4.json beside it, and those of CASES and all unseen files with base and target
+swapped. Every option in the section on plans, and behind ./gx plan or ./gx predict, is one of these
+programs.
 """
 import json
 import pathlib
@@ -91,12 +92,16 @@ row = (f"| {score['points']} | {score['mae']:.2f} | {score['mae_formula_without_
 expect(any(line.endswith(row) for line in lines), f"no table has the score: {row}")
 with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder) / "swapped.json"
-    files = [cases] + [cases.with_name(f"unseen_{i}.json") for i in range(1, 5)]
-    subprocess.run([predict, "--score", *files, "--swapped", "--json", out], check=True,
-                   stdout=subprocess.DEVNULL)
-    held = json.loads(out.read_text())["intervals_80_in_force"]
-row = (f"({held['points']}) | {100 * held['covered']:.1f} % | {100 * held['covered_least']:.1f} to "
-       f"{100 * held['covered_most']:.1f} % | | {held['median_width_pct']:.2f} |")
-tools = readme.parent / "sims/tools/README.md"
-expect(row in tools.read_text(), f"{tools} has no such intervals of fewer GPUs: {row}")
+    unseen = [cases.with_name(f"unseen_{i}.json") for i in range(1, 5)]
+    tools = readme.parent / "sims/tools/README.md"
+    for files, option in (([cases, *unseen], ["--swapped"]), ([unseen[-1]], [])):
+        subprocess.run([predict, "--score", *files, *option, "--json", out], check=True,
+                       stdout=subprocess.DEVNULL)
+        held = json.loads(out.read_text())
+        for kind in ("in_force", "equally_wide"):
+            q = held[f"intervals_80_{kind}"]
+            row = (f"| {100 * q['covered']:.1f} % | {100 * q['covered_least']:.1f} to "
+                   f"{100 * q['covered_most']:.1f} % | {q['mean_interval_score']:.2f} | "
+                   f"{q['median_width_pct']:.2f} |")
+            expect(row in tools.read_text(), f"{tools} has no such intervals {kind}: {row}")
 print(f"{len(front)} rows of the plan and the score are README's")

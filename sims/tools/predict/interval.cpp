@@ -121,6 +121,16 @@ const IntervalRules& intervals_in_force() {
     return rules;
 }
 
+const IntervalRules& equally_wide_intervals() {
+    static const IntervalRules rules = [] {
+        const Json file = parse_json(data::stacks, "stacks.json");
+        IntervalRules all;
+        all.of.fill({file.at("intervals").at("equal_half_pct").get<double>()});
+        return all;
+    }();
+    return rules;
+}
+
 void set_interval(PredictedPoint& p, const Interval& i) {
     p.low_pct = i.low;
     p.high_pct = i.high;

@@ -86,6 +86,8 @@ inline constexpr std::size_t fewest_residuals = 10;
 
 /// The rules in force, of data/stacks.json.
 [[nodiscard]] const IntervalRules& intervals_in_force();
+/// One rule for all, calibrated on the same residuals: what those in force are compared with.
+[[nodiscard]] const IntervalRules& equally_wide_intervals();
 
 /// Intervals beside published values: how many hold them, how wide they are.
 struct IntervalQuality {

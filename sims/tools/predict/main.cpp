@@ -170,6 +170,7 @@ void print_tables(const Score& s, const Score& unfitted) {
     if (const IntervalQuality q = intervals_of(s); q.points > 0) {
         print_header("\n80 % intervals in force; points of efficiency");
         print("around the scored points, several machines", q);
+        print("  equally wide", equally_wide_intervals_of(s));
     }
     const bool unseen =
         s.several_machines.points > 0 && std::ranges::all_of(s.points, [](const ScoredPoint& p) {
@@ -202,6 +203,7 @@ Json json_of(const Score& s, const Score& unfitted) {
              {"nothing_fitted_several_machines", json_of(unfitted.several_machines)},
              {"nothing_fitted_one_machine", json_of(unfitted.one_machine)},
              {"intervals_80_in_force", json_of(intervals_of(s))},
+             {"intervals_80_equally_wide", json_of(equally_wide_intervals_of(s))},
              {"groups", Json::object()},
              {"points", Json::array()}};
     for (const auto& [name, e] : s.groups) out["groups"][name] = json_of(e);

@@ -43,7 +43,8 @@ void add(Score& s, const Case& c, const Prediction& p, const std::string& group)
                             .published_pct = published_pct(t, q),
                             .predicted_pct = q.efficiency_pct,
                             .formula_pct = q.formula_pct,
-                            .interval = {q.low_pct, q.high_pct}});
+                            .interval = {q.low_pct, q.high_pct},
+                            .equally_wide = equally_wide_intervals().around(q)});
         const ScoredPoint& row = s.points.back();
         if (row.repeated) continue;
         if (row.counts()) {
@@ -58,14 +59,25 @@ void add(Score& s, const Case& c, const Prediction& p, const std::string& group)
     }
 }
 
-IntervalQuality intervals_of(const Score& s) {
+namespace {
+
+IntervalQuality quality_of_points(const Score& s, Interval ScoredPoint::* interval) {
     std::map<std::string, std::size_t> folds;
     std::vector<JudgedInterval> rows;
     for (const ScoredPoint& p : s.points)
         if (p.counts() && p.interval.high > 0)
-            rows.push_back({folds.try_emplace(p.source, folds.size()).first->second, p.interval,
+            rows.push_back({folds.try_emplace(p.source, folds.size()).first->second, p.*interval,
                             p.published_pct});
     return quality_of(rows);
+}
+
+}  // namespace
+
+IntervalQuality intervals_of(const Score& s) {
+    return quality_of_points(s, &ScoredPoint::interval);
+}
+IntervalQuality equally_wide_intervals_of(const Score& s) {
+    return quality_of_points(s, &ScoredPoint::equally_wide);
 }
 
 namespace {

@@ -21,7 +21,8 @@ struct ScoredPoint {
     bool reference = false;  ///< of the split "reference": does not count
     bool repeated = false;   ///< a measurement that an earlier case holds as well
     double published_pct = 0, predicted_pct = 0, formula_pct = 0;
-    Interval interval{};  ///< of 80 %; empty where none was asked
+    Interval interval{};      ///< of 80 %; empty where none was asked
+    Interval equally_wide{};  ///< by equally_wide_intervals()
 
     [[nodiscard]] double error() const { return predicted_pct - published_pct; }
     [[nodiscard]] bool counts() const { return scored && !reference && machines > 1 && !repeated; }
@@ -64,6 +65,8 @@ void add(Score& s, const Case& c, const Prediction& p, const std::string& group)
 
 /// The 80 % intervals of the points that count, a fold for each publication.
 [[nodiscard]] IntervalQuality intervals_of(const Score& s);
+/// As intervals_of(), had they all one width.
+[[nodiscard]] IntervalQuality equally_wide_intervals_of(const Score& s);
 
 /// The cases turned round: the published value of the smallest target of more GPUs than the base,
 /// of its phase, is the base, and what was the base is the one target. Cases without such a target
