@@ -231,14 +231,17 @@ inline std::string forks_in_a_run() {
     return said;
 }
 
-/// Rank 1 ends MPI itself, where the others run; or "all" do, and run a world then.
+/// Rank 1 ends MPI itself, where the others run, whose error ends their processes; or "all" do, and
+/// run a world then.
 inline std::string runs_finalized(bool all) {
     mpi::World<> world;
     world.run([](auto&) {});
-    if (all || world.first_local_rank() == 1) (void)PMPI_Finalize();
+    const bool ends_it = all || world.first_local_rank() == 1;
+    if (ends_it) (void)PMPI_Finalize();
     try {
-        if (all || world.first_local_rank() != 1) world.run([](auto&) {});
+        if (all || !ends_it) world.run([](auto&) {});
     } catch (const Error& e) {
+        if (!all) throw;
         return e.what();
     }
     return "returned";
