@@ -69,9 +69,19 @@ concept LikeAugmentation = requires {
     T::stream;
     &T::move;
 };
+template <class T>
+concept LikeWorld = requires(const T& w) {
+    w.ranks();
+    w.placement();
+};
+template <class T>
+concept HasPlaceElsewhere = LikeDevice<T> || LikeAugmentation<T> || LikeWorld<T>;
 /// Of T without a role.
 template <class T>
 consteval bool explain_place() {
+    static_assert(!LikeWorld<T>,
+                  "gx: this is a World where a policy of a Trainer is expected. A Trainer runs on "
+                  "any. Fix: leave it out, and hand it to 'train(world, data)'.");
     static_assert(!LikeDevice<T>,
                   "gx: this is a Device where a policy of a Trainer is expected. It belongs to the "
                   "world, which gives one to each rank. "
@@ -215,7 +225,7 @@ template <class T, Role Expected>
 consteval bool may_be() {
     if constexpr (!Complete<T>) return false;
     else if constexpr (found<T, Expected>() == Expected) return true;
-    else return found<T, Expected>() == Role::none && !LikeDevice<T> && !LikeAugmentation<T>;
+    else return found<T, Expected>() == Role::none && !HasPlaceElsewhere<T>;
 }
 
 /// The error of a T that may not be: a missing header, or a policy of another role.
@@ -253,7 +263,7 @@ consteval bool explain_further() {
             "gx: this Element stands where policies of a Trainer are expected. It is what "
             "a Reducer sends, or a Device computes in. "
             "Fix: name it there, as in 'Ring<gx::fp16>' or 'Compute<gx::bf16>'.");
-        static_assert(role != Role::none || LikeDevice<T> || LikeAugmentation<T>,
+        static_assert(role != Role::none || HasPlaceElsewhere<T>,
                       "gx: this policy has no role in a Trainer: it is no Optimizer ('Options' and "
                       "one 'update'), no Loader ('begin_epoch' and 'next'), no LossScale "
                       "('scale' and 'learn'), no Survival ('continues') and no Compute "
