@@ -82,6 +82,9 @@ Prediction CaseModel::run() {
     else if (!how->timed)
         p.assumed.push_back(
             how->name + ": its exchange of gradients is not modelled: " + stack.name + " assumed");
+    else if (stack.other)
+        p.assumed.push_back(how->name + ": the costs are of another exchange of gradients: " +
+                            stack.name + " assumed");
     return p;
 }
 

@@ -50,6 +50,7 @@ const Rows& rows() {
             Mechanism& m = r.all.emplace_back();
             m.name = row.at("name").get<std::string>();
             m.scheme = row.value("scheme", "");
+            m.like = row.value("like", std::vector<std::string>());
             m.exchange = row.at("exchange").get<std::string>();
             m.divide = row.at("divide").get<std::string>();
             m.clip = row.at("clip").get<std::string>();

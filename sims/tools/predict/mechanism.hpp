@@ -12,6 +12,7 @@ namespace gx::tools::predict {
 struct Mechanism {
     std::string name{};
     std::string scheme{};                    ///< as in data/stacks.json; its costs are PyTorch's
+    std::vector<std::string> like{};         ///< without `scheme`: those that fit it; none: all
     std::string exchange{};                  ///< what is reduced at once, and beside what
     std::string divide{}, clip{}, update{};  ///< "unknown": not read in the source
     double bucket_mb = 0, fusion_mb = 0, cycle_ms = 0;

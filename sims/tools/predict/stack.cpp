@@ -133,12 +133,12 @@ Stack fitted_stack(const Conditions& c, const Calibration& k) {
                             c.framework.starts_with("tf");
     const bool torch = states(c.framework, "torch");
     const bool servers = states(c.collective, "parameter server");
+    const bool mxnet = states(c.framework, "mxnet") || states(c.framework, "gluon");
+    const std::string& how = c.collective.empty() ? c.framework : c.collective;
     if (states(c.option, "double buffering"))
         return variant(k.chainer, "chainermn-double-buffered", Scheme::late);
     if (states(c.framework, "chainer")) return k.chainer;
-    if (states(c.framework, "mxnet") &&
-        (servers || states(c.collective, "kvstore") || states(c.collective, "dist_")))
-        return k.key_value;
+    if (mxnet && (servers || states(how, "kvstore") || states(how, "dist_"))) return k.key_value;
     if (states(c.collective, "distributed_replicated") || states(c.collective, "on the workers"))
         return k.servers;
     if (servers) return states(c.transport, "grpc") ? k.servers : k.local_servers;
@@ -149,7 +149,7 @@ Stack fitted_stack(const Conditions& c, const Calibration& k) {
         return tensorflow ? variant(k.tensorflow, "tensorflow-accumulating", Scheme::after_backward)
                           : variant(k.pytorch, "pytorch-accumulating", Scheme::after_backward);
     if (tensorflow) return k.tensorflow;
-    if (states(c.framework, "mxnet") || states(c.framework, "gluon")) return k.mxnet;
+    if (mxnet) return k.mxnet;
     if (states(c.framework, "oneflow")) return k.oneflow;
     if (torch && states(c.framework, "horovod"))
         return variant(k.pytorch, "pytorch-horovod", Scheme::fused);
@@ -173,6 +173,9 @@ Stack find_stack(const Conditions& c, const Calibration& k) {
     Stack s = fitted_stack(c, k);
     if (!m->scheme.empty()) s = variant(k.pytorch, m->name, scheme_named(m->scheme));
     s.known = m->timed;
+    s.other =
+        !m->like.empty() &&
+        std::ranges::find(m->like, schemes[static_cast<std::size_t>(s.scheme)]) == m->like.end();
     s.traffic = m->traffic;
     s.modules = m->modules;
     if (m->bucket_mb > 0) s.bucket_mb = m->bucket_mb;

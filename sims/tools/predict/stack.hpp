@@ -44,6 +44,7 @@ struct Stack {
     double traffic = 1;        ///< bytes on the wire, of those of an all-reduce
     double modules = 0;        ///< buckets at most, where each module is one
     bool known = true;         ///< false: how gradients are exchanged is not known, or not timed
+    bool other = false;        ///< the mechanism of the framework is not like `scheme`
 };
 
 /// All constants of the model: those with a prior, which a fit on published results may move, and

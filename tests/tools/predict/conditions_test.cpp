@@ -722,6 +722,41 @@ TEST(Mechanism, SetsWhatTheStackDoes) {
     EXPECT_FALSE(stack("PyTorch + BytePS").known) << "stated, and not timed";
     EXPECT_EQ(stack("PyTorch + BytePS").name, calibrated().pytorch.name);
 }
+Prediction vgg16_on_64(const std::string& framework, const std::string& collective = "") {
+    const std::string text =
+        R"([{"id": "a", "conditions": {"gpu": "V100-SXM2-16GB", "gpus_per_node": 8,
+            "nic_gbps_per_node": 25, "transport": "TCP", "model": "VGG-16",
+            "batch_per_gpu": 32, "precision": "fp32", "collective": ")" +
+        collective + R"(", "framework": ")" + framework + R"("}, "measured": [
+            {"gpus": 1, "role": "base", "value": 240, "unit": "img/s"},
+            {"gpus": 64, "role": "target", "unit": "img/s"}]}])";
+    return Predictor()(read_cases(text, "a.json").at(0));
+}
+TEST(Mechanism, OfMxnetsKvstoreIsReadInTheFrameworksNameToo) {
+    const double stated = vgg16_on_64("MXNet 1.4", "kvstore dist_sync").points.at(0).efficiency_pct;
+    for (const char* named : {"MXNet 1.4 kvstore", "MXNet 1.4 (kvstore dist_device_sync)",
+                              "MXNet 1.4, dist_sync", "Gluon, kvstore dist_sync"}) {
+        const Prediction p = vgg16_on_64(named);
+        EXPECT_EQ(p.stack, "mxnet-kvstore") << named;
+        EXPECT_EQ(p.points.at(0).efficiency_pct, stated) << named;
+        EXPECT_THAT(p.assumed, ::testing::IsEmpty()) << named;
+    }
+    EXPECT_EQ(vgg16_on_64("MXNet 1.4, no kvstore").stack, "mxnet-horovod");
+    EXPECT_EQ(vgg16_on_64("MXNet (kvstore local)", "NCCL").stack, "mxnet-horovod")
+        << "what is stated for itself holds";
+}
+/// `why` quotes a mechanism, and the costs may be those of another one.
+TEST(Mechanism, OneThatTheCostsAreNotOfIsAssumed) {
+    EXPECT_THAT(vgg16_on_64("MXNet 1.4").assumed,
+                ::testing::Contains("MXNet's kvstore: the costs are of another exchange of "
+                                    "gradients: mxnet-horovod assumed"));
+    EXPECT_THAT(vgg16_on_64("TensorFlow 1.4").assumed,
+                ::testing::Contains("TensorFlow's benchmarks, 2017: the costs are of another "
+                                    "exchange of gradients: tensorflow-horovod assumed"));
+    EXPECT_THAT(vgg16_on_64("TensorFlow 1.4", "replicated").assumed, ::testing::IsEmpty());
+    for (const char* same : {"MXNet 1.4 + Horovod", "PyTorch 1.4", "TensorFlow + Horovod 0.19"})
+        EXPECT_THAT(vgg16_on_64(same).assumed, ::testing::IsEmpty()) << same;
+}
 /// VGG-16 has half a gigabyte of gradient, so whether it overlaps with backward makes a difference.
 TEST(Mechanism, OneThatIsNotKnownWidensTheInterval) {
     const auto predicted = [](const std::string& framework) {
