@@ -25,7 +25,8 @@ struct Versions {
 struct Condition {
     std::vector<std::string> words{};
     std::vector<std::string> how{};  ///< one of them: in the framework's name or in `collective`
-    std::string with{}, model{};
+    std::string with{}, without{}, model{};
+    bool whole = false;  ///< `words` stand apart, as those of fewer than 4 letters always do
     std::vector<Versions> versions{};  ///< one of them
 };
 
@@ -66,6 +67,8 @@ const Rows& rows() {
             c.words = row.at("words").get<std::vector<std::string>>();
             c.how = row.value("how", std::vector<std::string>());
             c.with = row.value("with", "");
+            c.without = row.value("without", "");
+            c.whole = row.value("whole", false);
             c.model = row.value("model", "");
             for (const Json& range : row.value("versions", Json::array({Json::object()}))) {
                 const Versions all;
@@ -79,7 +82,9 @@ const Rows& rows() {
 }
 
 /// Short words may be parts of others.
-Word how_of(std::string_view word) { return word.size() < 4 ? Word::apart : Word::inside; }
+Word how_of(std::string_view word, bool whole = false) {
+    return whole || word.size() < 4 ? Word::apart : Word::inside;
+}
 
 /// The version behind a word: "horovod 0.21.3" and "horovod==v0.21" are {0, 21}, and "nemo
 /// container 25.09" is {25, 9}.
@@ -114,9 +119,10 @@ const Mechanism* find_mechanism(std::string_view framework, std::string_view mod
     for (std::size_t i = 0; i < r.all.size(); ++i) {
         const Condition& c = r.holds[i];
         const auto word = std::find_if(c.words.begin(), c.words.end(), [&](const std::string& w) {
-            return states(framework, w, how_of(w));
+            return states(framework, w, how_of(w, c.whole));
         });
         if (word == c.words.end() || !states(framework, c.with) || !has(model, c.model)) continue;
+        if (!c.without.empty() && states(framework, c.without, how_of(c.without))) continue;
         const auto said = [&](const std::string& w) {
             return states(framework, w) || states(collective, w);
         };

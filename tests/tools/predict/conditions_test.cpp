@@ -627,8 +627,22 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("nemo framework 25.09", "llama 3"), "NeMo 2, recipes of language models");
     EXPECT_EQ(name("nemo 25.09 container", "flux.1"), "NeMo 2, recipe of FLUX");
     EXPECT_EQ(name("nemo 24.09", "bert-large"), "NeMo 2, recipe of BERT");
+    EXPECT_EQ(name("torchtitan"), "PyTorch FSDP");
     EXPECT_EQ(name("cntk"), "unknown");
     EXPECT_EQ(name(""), "unknown");
+}
+TEST(Mechanism, OfPyTorchNeedsItsWholeName) {
+    const auto found = [](const char* framework) {
+        const Mechanism* m = find_mechanism(framework, "resnet-50");
+        return m != nullptr ? m->name : "unknown";
+    };
+    for (const char* torch :
+         {"pytorch", "pytorch 2.1", "pytorch-lightning", "torch.distributed", "torch==2.8",
+          "ray train torchtrainer (ddp)", "pytorch (no xla)", "fairseq, pytorch"})
+        EXPECT_EQ(found(torch), "PyTorch DDP") << torch;
+    for (const char* other :
+         {"torch7", "somethingtorch", "pytorch xla", "pytorch/xla", "torch_xla"})
+        EXPECT_EQ(found(other), "unknown") << other;
 }
 /// NeMo 2.0.0 is what container 24.09 holds, which has 24.07 for experiments alone.
 TEST(Mechanism, OfNemoIsFoundByReleaseAndByContainer) {
