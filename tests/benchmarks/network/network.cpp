@@ -2,7 +2,8 @@
 // Run:     ./gx bench network [--json FILE]         on hosts of network namespaces; needs root
 //          ./gx bench network --overlap             how much of it a step hides; needs root
 //          mpirun -n 8 --map-by node gx_bench_network --machine-file FILE     on your cluster
-// Prints:  a line for each reducer and size; what was predicted without contention beside it.
+// Prints:  a line for each reducer and size; what was predicted without contention beside it; which
+//          of these predictions do not hold for an MPI with handshakes
 #include <sys/resource.h>  // getrusage
 
 #include <fmt/format.h>
@@ -196,6 +197,7 @@ void measure_and_compare(const Arguments& asked) {
                        "busy", "ranks'");
         }
         nlohmann::json rows = nlohmann::json::array();
+        std::vector<std::string> too_low;
         for (const std::int64_t bytes : asked.bytes) {
             for_each_reducer([&]<class R> {
                 if (!asked.reducers.empty() &&
@@ -210,8 +212,11 @@ void measure_and_compare(const Arguments& asked) {
                         "reducer sent: expected 1 to 1.25; is there another way between the hosts?",
                         row.reducer, row.carried_least, row.carried_most));
                 if (!root) return;
-                row.predicted_ms = predict_ms(row.reducer, bytes, network, cluster);
-                row.formula_ms = predict_ms(row.reducer, bytes, network, cluster, false);
+                const Predicted predicted = predict(row.reducer, bytes, network, cluster);
+                row.predicted_ms = predicted.ms;
+                row.formula_ms = predict(row.reducer, bytes, network, cluster, false).ms;
+                if (predicted.handshakes_both_ways)
+                    too_low.push_back(fmt::format("{} of {}", row.reducer, bytes));
                 const bool scored = row.wire_ms >= asked.least_wire_ms;
                 rows.push_back(json_of(row, network, scored));
                 fmt::print(
@@ -224,6 +229,13 @@ void measure_and_compare(const Arguments& asked) {
                 std::fflush(stdout);
             });
         }
+        if (!too_low.empty())
+            fmt::print(
+                "Predictions that may be too low: {}. Messages of more than --eager {} bytes go "
+                "both ways between two hosts there, and Open MPI's handshake waits over TCP behind "
+                "the data of the other way. Start with mpirun --mca btl_tcp_eager_limit 8388608 "
+                "and give --eager 8388608.\n",
+                fmt::join(too_low, ", "), asked.eager_bytes);
         if (root && !asked.json.empty())
             write_file(asked.json, nlohmann::json{{"benchmark", "network"},
                                                   {"cpu", cpu_name()},

@@ -1,4 +1,4 @@
-// predict_ms: a reducer's time on a measured network, by the simulator.
+// predict: a reducer's time on a measured network, by the simulator.
 #pragma once
 
 #include <cstdint>  // int64_t
@@ -8,9 +8,14 @@
 
 namespace gx::bench {
 
-/// Milliseconds that the reducer of that name takes for `bytes` of fp32 values on each host.
+struct Predicted {
+    double ms = -1;
+    bool handshakes_both_ways = false;  ///< Handshakes::both_ways: it is too low then
+};
+
+/// What the reducer of that name takes for `bytes` of fp32 values on each host.
 /// `contention`: false: each message takes latency + bytes / pair_bytes_per_s, as if it were alone.
-[[nodiscard]] double predict_ms(const std::string& reducer, std::int64_t bytes,
+[[nodiscard]] Predicted predict(const std::string& reducer, std::int64_t bytes,
                                 const Network& network, const sim::ClusterSpec& cluster,
                                 bool contention = true);
 
