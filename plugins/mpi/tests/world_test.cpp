@@ -85,8 +85,14 @@ TEST_P(MpiWorld, SaysWhatItRunsOn) {
             << said;
     const std::string name = std::string(GetParam().name) == "Mpich" ? "MPICH " : "Open MPI ";
     EXPECT_TRUE(holds(end.said[0], "; " + name)) << end.said[0];
+    const std::string over = "messages by MPI_Isend and MPI_Irecv over ";
+    const char* chosen = name == "MPICH " ? "its device ch" : "a transport of its own choice";
+    EXPECT_TRUE(holds(end.said[0], over + chosen)) << end.said[0];
     EXPECT_EQ(end.output.find(end.said[0]), end.output.rfind(end.said[0])) << "said once";
     EXPECT_NE(end.output.find(end.said[0]), end.output.npos) << end.output;
+    const JobEnd set = mpi_run(GetParam(), 1, "info", GetParam(), testing_support::Folder(), 200,
+                               {"OMPI_MCA_btl=self,tcp UCX_TLS=self,tcp ", ""});
+    EXPECT_TRUE(holds(set.said[0], "OMPI_MCA_btl=self,tcp, UCX_TLS=self,tcp;")) << set.said[0];
 }
 
 }  // namespace

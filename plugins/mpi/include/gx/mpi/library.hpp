@@ -36,6 +36,10 @@ GX_DECL void before_finalize(bool (*f)());
 /// MPI_Finalize is not called: it would wait for a rank that is lost.
 GX_DECL void leave_library_open();
 
+/// What carries MPI's messages, as far as it costs nothing to know: MPICH's device, and what the
+/// environment sets, as in "its device ch4:ucx, UCX_TLS=tcp" or "OMPI_MCA_btl=tcp,self".
+[[nodiscard]] GX_DECL std::string transport_name(coordination::Environment environment);
+
 /// Errors: gx::Error where no launcher has started this process. `library`: the MPI's name.
 GX_DECL void expect_launcher(coordination::Environment environment, const std::string& library);
 

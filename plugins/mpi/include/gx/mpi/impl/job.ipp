@@ -9,6 +9,7 @@
 #include <algorithm>  // count, max
 #include <array>      // records of fixed size
 #include <cstdio>     // fputs
+#include <cstdlib>    // getenv
 #include <cstring>    // memcpy
 #include <exception>  // uncaught_exceptions
 #include <map>        // ranks of a host
@@ -24,7 +25,7 @@
 #include <gx/core/error.hpp>                  // Error
 #include <gx/mpi/guard.hpp>                   // Guard, CallLimit
 #include <gx/mpi/job.hpp>                     // the declarations
-#include <gx/mpi/library.hpp>                 // start_library
+#include <gx/mpi/library.hpp>                 // start_library, transport_name
 
 namespace gx::mpi {
 
@@ -501,7 +502,8 @@ GX_DECL WorldInfo Job::info() const {
     info.world = "mpi::World";
     info.notes = {description(),
                   library_name() + " at thread level " + thread_level_name(threading_.level) +
-                      ", messages by MPI_Isend and MPI_Irecv",
+                      ", messages by MPI_Isend and MPI_Irecv over " +
+                      transport_name([](const char* name) { return std::getenv(name); }),
                   "rank " + std::to_string(rank_) + " has " + std::to_string(cores_) +
                       (cores_ == 1 ? " core" : " cores"),
                   "coordination at " + address_,

@@ -3,11 +3,13 @@
 
 #include <pthread.h>  // pthread_atfork
 
-#include <algorithm>  // max, min
-#include <array>      // launchers
-#include <atomic>     // who initialises
-#include <cstdlib>    // atexit, getenv, strtol
-#include <optional>   // a limit
+#include <algorithm>    // max, min
+#include <array>        // launchers, texts of MPI
+#include <atomic>       // who initialises
+#include <cstdlib>      // atexit, getenv, strtol
+#include <optional>     // a limit
+#include <string>       // names
+#include <string_view>  // texts of MPI
 
 #include <gx/core/error.hpp>   // Error
 #include <gx/mpi/guard.hpp>    // CallLimit
@@ -106,6 +108,25 @@ GX_DECL bool finalizes_library() { return detail::library::initialized_here; }
 GX_DECL void before_finalize(bool (*f)()) { detail::library::before_finalize = f; }
 
 GX_DECL void leave_library_open() { detail::library::left_open = true; }
+
+GX_DECL std::string transport_name(coordination::Environment environment) {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+    int length = 0;
+    (void)MPI_Get_library_version(text.data(), &length);
+    const std::string_view version(text.data(), static_cast<std::size_t>(length));
+    std::string names;
+    constexpr std::string_view device = "MPICH Device:";
+    if (const auto at = version.find(device); at != version.npos) {
+        std::string_view rest = version.substr(at + device.size());
+        rest = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+        names = "its device " + std::string(rest);
+    }
+    for (const char* name : {"OMPI_MCA_pml", "OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER"})
+        if (const char* value = environment(name); value != nullptr && *value != '\0')
+            names += std::string(names.empty() ? "" : ", ") + name + "=" + value;
+    return names.empty() ? "a transport of its own choice, which is not asked for" : names;
+}
 
 GX_DECL void expect_launcher(coordination::Environment environment, const std::string& library) {
     for (const auto& l : detail::library::launchers)
