@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Benchmarks run to their end, as short as they can: what they measure is not looked at, but each
-ends with 0 and writes JSON of finite numbers, in rows where it has rows.
+ends with 0 and writes JSON of finite numbers, in rows where it has rows; those of gx_bench_reduce
+name the pages of each side that they have a time of.
 
     benchmarks_test.py BUILD_FOLDER
 """
@@ -47,6 +48,11 @@ def complaints(program, arguments, folder):
         return f"wrote no sound JSON: {e}"
     if "rows" in measured and not measured["rows"]:
         return "measured no row"
+    for row in measured["rows"] if program.name == "gx_bench_reduce" else []:
+        for side in ("gx", "peer", "floor"):
+            kib = row.get("pages_kib", {}).get(side)
+            if (kib in (4, 2048)) != (row[f"{side}_us"] is not None):
+                return f"a row has pages of {kib} KiB for {side}: {row}"
     return "" if numbers(measured) > 0 else "its JSON holds no number"
 
 

@@ -12,7 +12,8 @@
 // and a machine that is shared be three times as slow in the next minute: so all jobs are launched
 // several times. A time is the median over launches of rank 0's median, a ratio the median of the
 // ratios within a launch. Ranks are bound to cores where there are enough, buffers lie on 2 MiB
-// pages where the kernel has them.
+// pages where the kernel has them: behind each time and in `pages_kib` are those that its settings
+// give, 4K or 2M.
 #include <sched.h>
 
 #include <algorithm>
@@ -32,12 +33,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include <gx/core/detail/gate.hpp>       // Gate
-#include <gx/io/atomic_file.hpp>         // write_file
-#include <gx/memory/buffer.hpp>          // Buffer
-#include <gx/reducer/ring.hpp>           // Ring
-#include <gx/shared_memory/reducer.hpp>  // SharedMemory
-#include <gx/threads/threads.hpp>        // ThreadWorld
+#include <gx/core/detail/gate.hpp>          // Gate
+#include <gx/coordination/node_memory.hpp>  // NodeMemory
+#include <gx/io/atomic_file.hpp>            // write_file
+#include <gx/memory/buffer.hpp>             // Buffer
+#include <gx/memory/large_pages.hpp>        // LargePages
+#include <gx/reducer/ring.hpp>              // Ring
+#include <gx/shared_memory/reducer.hpp>     // SharedMemory
+#include <gx/threads/threads.hpp>           // ThreadWorld
 
 #include "../../../sims/support/command_line.hpp"  // run_program
 #include "../machine.hpp"                          // cpu_name
@@ -211,6 +214,21 @@ bool sends_messages(const Contender& c) {
     return c.world.starts_with("mpi") && !c.reducer.starts_with("SharedMemory");
 }
 
+/// KiB of the pages of a gradient, by the kernel's settings: SharedMemory's between processes lies
+/// in memory that all have mapped, all others in the process's own.
+int pages_kib(const Contender& c, std::size_t bytes) {
+    constexpr int small = 4, large = gx::LargePages::page >> 10;
+    if (c.world.starts_with("mpi") && !sends_messages(c))
+        return gx::coordination::NodeMemory::pages().starts_with("2 MiB") ? large : small;
+    std::string setting;
+    std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+    const bool allowed =
+        setting.find("[always]") != setting.npos || setting.find("[madvise]") != setting.npos;
+    const std::size_t least = sends_messages(c) ? gx::LargePages::least : gx::LargePages::page / 2;
+    return allowed && bytes >= least ? large : small;
+}
+const char* short_name(int kib) { return kib == 4 ? "4K" : "2M"; }
+
 /// What a row has to reach; 0: no goal.
 struct Goal {
     double peer = 0;   ///< of a peer's time in its own, at least
@@ -253,7 +271,8 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
                        {"bytes", bytes},      {"wire", mine.wire},       {"gx_us", us},
                        {"peer", nullptr},     {"peer_us", nullptr},      {"floor_us", nullptr}};
     row["elements"] = bytes / sizeof(float), row["launches_us"] = mine.launches.at(bytes);
-    if (mine.wire == in_halves) row["bytes"] = bytes / 2;
+    const std::size_t kept = mine.wire == in_halves ? bytes / 2 : bytes;
+    row["bytes"] = kept;
     row["goals"] = nlohmann::json::array();
     const bool judged = sends_messages(mine) && (peer == nullptr || best == &mine);
     const Goal goal = goal_of(mine, judged, ranks, bytes);
@@ -273,20 +292,28 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
         }
         row["goals"].push_back(std::move(entry));
     };
-    std::printf("%-20s %-22s %-12s %d x %9zu floats  %10.1f us", mine.world.c_str(),
-                mine.reducer.c_str(), mine.wire.c_str(), ranks, bytes / sizeof(float), us);
+    const int pages = pages_kib(mine, kept);
+    row["pages_kib"] = {{"gx", pages}, {"peer", nullptr}, {"floor", nullptr}};
+    std::printf("%-20s %-22s %-12s %d x %9zu floats  %10.1f us %s", mine.world.c_str(),
+                mine.reducer.c_str(), mine.wire.c_str(), ranks, bytes / sizeof(float), us,
+                short_name(pages));
     std::optional<double> share, times, of_fp32;
     if (floor != nullptr) {
         share = ratio(*floor, mine, bytes);
         row["floor_us"] = floor->us(bytes), row["floor_ratio"] = *share;
-        std::printf("  floor %10.1f, %5.2f", floor->us(bytes), *share);
+        const int floor_pages = pages_kib(*floor, kept);
+        row["pages_kib"]["floor"] = floor_pages;
+        std::printf("  floor %10.1f %s, %5.2f", floor->us(bytes), short_name(floor_pages), *share);
     }
     judge("floor", share, goal.floor, Bound::at_least, "gx_floor_reduce was not built");
     if (peer != nullptr) {
         times = ratio(*peer, mine, bytes);
         row["peer"] = peer->reducer, row["peer_us"] = peer->us(bytes);
         row["peer_ratio"] = *times, row["peer_launches_us"] = peer->launches.at(bytes);
-        std::printf("  %s %10.1f, %5.2f", peer->reducer.c_str(), peer->us(bytes), *times);
+        const int peer_pages = pages_kib(*peer, bytes);
+        row["pages_kib"]["peer"] = peer_pages;
+        std::printf("  %s %10.1f %s, %5.2f", peer->reducer.c_str(), peer->us(bytes),
+                    short_name(peer_pages), *times);
     }
     judge("peer", times, goal.peer, Bound::at_least,
           "no MPI_Allreduce beside it: its MPI or gx_reduce_peer_openmpi and _mpich are missing");
@@ -313,7 +340,7 @@ void measure(const Settings& settings) {
         if (bytes % sizeof(float) != 0)
             throw gx::Error("--sizes " + std::to_string(bytes) +
                             ": expected a multiple of 4, the bytes of a float");
-    std::printf("on %s, %d cores; ranks on more cores than there are yield\n",
+    std::printf("on %s, %d cores; ranks on more cores than there are yield; 4K, 2M: pages\n",
                 gx::bench::cpu_name().c_str(), cores());
     nlohmann::json rows = nlohmann::json::array();
     const std::string load_before = load_average();
