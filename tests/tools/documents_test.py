@@ -4,7 +4,8 @@ documents_test.py README PLAN PREDICT CASES: the rows of the plan, in order, and
 score of CASES over several machines, rounded as README has them; in sims/tools/README.md, the
 intervals of unseen_4.json beside it, and those of CASES and all unseen files with base and target
 swapped. Every option in the section on plans, and behind ./gx plan or ./gx predict, is one of these
-programs.
+programs. The ratios of reductions, and all goals that they miss, are those of
+reference/measured/reduce-N-ranks.json.
 """
 import json
 import pathlib
@@ -104,4 +105,35 @@ with tempfile.TemporaryDirectory() as folder:
                    f"{100 * q['covered_most']:.1f} % | {q['mean_interval_score']:.2f} | "
                    f"{q['median_width_pct']:.2f} |")
             expect(row in tools.read_text(), f"{tools} has no such intervals {kind}: {row}")
+
+# Reductions inside a machine: each cell of the table, and a row for each goal that is missed.
+plugins = readme.parent / "plugins"
+of_messages = (plugins / "mpi/README.md").read_text()
+of_shared_memory = (plugins / "shared_memory/README.md").read_text()
+
+
+def size(count):
+    return f"{count >> 20} MiB" if count >= 2**20 else f"{count >> 10} KiB"
+
+
+misses, ratios = [], {}
+for ranks in (2, 4):
+    file = readme.parent / f"reference/measured/reduce-{ranks}-ranks.json"
+    for row in json.loads(file.read_text())["rows"]:
+        shares = row["reducer"].startswith("SharedMemory")
+        if row["world"].startswith("mpi") and not shares:
+            best = ratios.setdefault((ranks, row["peer"]), {})
+            best[row["bytes"]] = max(best.get(row["bytes"], 0), row["peer_ratio"])
+        misses += [f"| {ranks} | {row['world']} | `{row['reducer']}`, {row['wire']} "
+                   f"| {size(row['bytes'])} | {goal['beside']} | {goal['ratio']:.2f} "
+                   f"| {goal['goal']:g} |"
+                   for goal in row["goals"] if shares and goal["met"] is False]
+table = [line for line in of_shared_memory.splitlines() if line.startswith(("| 2 |", "| 4 |"))]
+expect(misses and table == misses,
+       "plugins/shared_memory/README.md has not these missed goals:\n" + "\n".join(misses))
+for ranks, mpi in ((2, "Open MPI"), (4, "Open MPI"), (2, "MPICH")):
+    cells = " | ".join(f"{ratio:.2f}" for count, ratio in sorted(ratios[ranks, mpi].items())
+                       if count >= 2**16)
+    expect(f"| {ranks} | {mpi} | {cells} |" in of_messages,
+           f"plugins/mpi/README.md has not the ratios {cells} of {mpi}, {ranks} processes")
 print(f"{len(front)} rows of the plan and the score are README's")
