@@ -110,6 +110,16 @@ TEST(SpaceOf, SaysWhichCountsWereConsidered) {
     (void)space_of(o, inputs);
     EXPECT_EQ(said_of("counts of machines", inputs), "");
 }
+/// Its one pass over the memory of a machine's CPU ranks is what other documents recommend.
+TEST(SpaceOf, SaysHowSharedMemoryIsTimed) {
+    Arguments o = of({"p3.2xlarge"});
+    Inputs inputs;
+    (void)space_of(o, inputs);
+    EXPECT_EQ(said_of("SharedMemory", inputs), "");
+    o.served = true;
+    (void)space_of(o, inputs);
+    EXPECT_NE(said_of("SharedMemory", inputs).find("is not timed"), std::string::npos);
+}
 
 TEST(SpaceOf, ANameStatesNoNetwork) {
     const Folder folder;
