@@ -77,7 +77,10 @@ TEST_P(MpiEnds, BehindFinalizeThereIsNoRun) {
     const JobEnd end = mpi_run(GetParam(), 2, "runs_finalized one", GetParam(), Folder(), 50);
     EXPECT_TRUE(holds(end.output, "gx: rank 1 calls MPI_Finalize where ranks have failed, or "))
         << end.output;
-    EXPECT_NE(end.status, 0) << end.output;
+    // where a rank leaves before run(), MPICH's mpiexec ends with 0 at times (README)
+    if (std::string(GetParam().name) != "Mpich") {
+        EXPECT_NE(end.status, 0) << end.output;
+    }
     EXPECT_NE(end.status, 124) << "it hung: " << end.output;
     EXPECT_TRUE(holds(end.said[0], "rank 1 on host ", " left before run()")) << end.said[0];
 }
