@@ -515,6 +515,11 @@ TEST(Phases, NameWhatIsWrong) {
     EXPECT_TRUE(holds(refused({{0, 4, 4}, {1, 21, 4}}), "phase 2", "has 42 images",
                       "training set 40", "at most 20"));
     EXPECT_TRUE(holds(refused({{0, 4, 4}, {1, 2000000000, 4}}), "phase 2", "4000000000 images"));
+    auto many = threads(41);
+    const std::string more = error_of(
+        [&] { (void)Plain({.phases = {{0, 1, 4}}, .evaluate = false}).train(many, squares()); });
+    EXPECT_TRUE(holds(more, "there are 41 ranks and 40 training images")) << more;
+    EXPECT_FALSE(holds(more, "lower batch")) << "no batch would fit";
     EXPECT_EQ(refused({{0, 4, 4}, {1, 20, 4}}), "no error");
     EXPECT_EQ(refused({{0, 4, 4}, {9, 20, 4}}), "no error") << "it is not reached";
 }

@@ -33,7 +33,8 @@ GX_DECL void check_phases(Problems& problems, std::span<const Phase> phases, int
                             "the one before: sort the phases by first_epoch",
                             name, phases[i - 1].first_epoch));
         const std::int64_t step = std::int64_t{p.batch} * std::max(1, ranks);
-        if (problems.check(p.batch > 0, name + ": a rank needs at least 1 image a step"))
+        if (problems.check(p.batch > 0, name + ": a rank needs at least 1 image a step") &&
+            images >= ranks)  // else no batch fits: check_run says so
             problems.check(
                 step <= std::min(images, std::int64_t{std::numeric_limits<int>::max()}),
                 fmt::format("{}: a step of {} ranks has {} images, and the training set {}: lower "
