@@ -5,11 +5,12 @@
 // As published (BEEVA 2017-2018): ResNet-152, trained on ImageNet, gets a new last layer for the
 // classes of Caltech-256 and trains 6 epochs; 86.5 % validation accuracy; a test-io of MXNet showed
 // whether the feed or the GPUs were the bottleneck: above, ./gx test-io.
-// Other than published: in place of ResNet-152 this program trains a CifarResNet<8>, at 28 pixels
-// on 12 classes of drawn images, and writes it as safetensors; the new classes are 8 others, of 20
-// images each. One rate for all layers, a fifth of that from scratch. It compares with training
-// from scratch at equal epochs, images and order, over seeds. At its full length, the default, its
-// status is 1 where fine-tuning is not ahead with each seed.
+// Other than published: a CifarResNet<8> stands for a ResNet-18, the smallest network of
+// ResNet-152's kind. This program trains it at 28 pixels on 12 classes of drawn images, and writes
+// it as safetensors; the new classes are 8 others, of 20 images each. One rate for all layers, a
+// fifth of that from scratch. It compares with training from scratch at equal epochs, images and
+// order, over seeds. At its full length, the default, its status is 1 where fine-tuning is not
+// ahead with each seed.
 #include "stand_in.hpp"  // draw_images, TemporaryFolder
 
 #include <algorithm>  // min
