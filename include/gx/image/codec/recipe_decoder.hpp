@@ -32,6 +32,8 @@ concept MayBeRectangular = requires(const Recipe& r) {
 ///     const Decoded train(ImageFolder("train"), RecipeDecoder(Train({.seed = 7})),
 ///                         {.workers = 8});
 ///
+/// Shapes: a recipe works on (H, W, 3), as the decoders and their vector loops have it; decode()
+///         writes planes (3, H, W), which is what a Source and the loaders hand on.
 /// Errors: as CropDecoder.
 /// Order:  pixels depend on file, recipe, epoch and sample alone.
 /// Cost:   the recipe, one pass from (H, W, 3) to planes, and memory for one image.
