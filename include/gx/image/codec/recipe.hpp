@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>    // min
+#include <concepts>     // default_initializable
 #include <cstddef>      // size_t
 #include <cstdint>      // uint8_t
 #include <span>         // bytes
@@ -32,6 +33,11 @@ namespace gx {
 /// Order:  the pixels depend on file, options, epoch and sample alone: not on workers or ranks.
 template <ImageCrop Crop, PixelAugmentation... Changes>
 class ImageRecipe {
+    // Asked here, since g++ 12 fails internally where braces in a ByEpoch ask it first.
+    static_assert(std::default_initializable<std::tuple<Changes...>>,
+                  "gx: a change of an ImageRecipe has no default, which Options::changes needs. "
+                  "Fix: give each of its members a default, as ColourJitter does.");
+
 public:
     struct Options {
         ImageSize to{224, 224};
