@@ -4,6 +4,9 @@
 #include <algorithm>  // max, min
 #include <map>        // titles
 #include <regex>      // what begins a reducer
+#include <utility>    // pair
+
+#include <gx/report/chart.hpp>  // colours
 
 namespace {
 
@@ -105,6 +108,25 @@ TEST(Layout, TheReadmeShowsTheHeadline) {
     const auto first = std::ranges::find_if(
         example, [](const std::string& line) { return line.starts_with("#include"); });
     EXPECT_EQ(shown, Lines(first, example.end()));
+}
+/// The demo's picture is printed anew where a report's colours change: ./gx demo, breakdown.svg.
+TEST(Layout, TheReadmesPictureHasTheColoursOfAReport) {
+    using gx::chart::Part;
+    const Lines picture = lines_of(here / "docs/demo.svg");
+    for (const auto& [part, name] : {std::pair{Part::compute, "compute"},
+                                     {Part::waiting, "exposed communication"},
+                                     {Part::input, "input"},
+                                     {Part::idle, "idle"}}) {
+        const std::string title = std::string("<title>") + name + ":",
+                          key = std::string(">") + name + "<";
+        int found = 0;
+        for (const std::string& line : picture) {
+            if (line.find(title) == line.npos && line.find(key) == line.npos) continue;
+            ++found;
+            EXPECT_NE(line.find(gx::chart::colour(part)), line.npos) << line;
+        }
+        EXPECT_EQ(found, 4) << name << ": in the key, and of three reducers";
+    }
 }
 TEST(Layout, FoldersHaveAReadme) { expect_nothing(check_readmes(here)); }
 
