@@ -1,4 +1,5 @@
 // The ordinary functions of gx::mpi, compiled once for each MPI.
+#include <gx/mpi/impl/backoff.ipp>
 #include <gx/mpi/impl/call.ipp>
 #include <gx/mpi/impl/guard.ipp>
 #include <gx/mpi/impl/job.ipp>

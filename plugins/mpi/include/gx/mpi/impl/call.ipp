@@ -1,11 +1,10 @@
 // Calls of MPI: the bodies.
 #pragma once
 
-#include <algorithm>  // min
-#include <array>      // texts of MPI
-#include <thread>     // yield
+#include <array>  // texts of MPI
 
 #include <gx/core/error.hpp>          // Error
+#include <gx/mpi/backoff.hpp>         // Backoff
 #include <gx/mpi/call.hpp>            // the declarations
 #include <gx/mpi/library_thread.hpp>  // in_library
 
@@ -41,20 +40,6 @@ GX_DECL std::string thread_level_name(int level) {
     if (level == MPI_THREAD_MULTIPLE) return "MULTIPLE";
     if (level == MPI_THREAD_SERIALIZED) return "SERIALIZED";
     return level == MPI_THREAD_FUNNELED ? "FUNNELED" : "SINGLE";
-}
-
-GX_DECL void Backoff::pause(std::chrono::nanoseconds tested) {
-    constexpr int yields = 64;
-    constexpr std::chrono::microseconds shortest{20}, longest{50}, moved_a_message{10};
-    if (tested > moved_a_message) {
-        pauses_ = 0;
-    } else if (pauses_ < yields) {
-        ++pauses_;
-        std::this_thread::yield();
-    } else {
-        std::this_thread::sleep_for(
-            std::min(shortest + std::chrono::microseconds(pauses_++ - yields), longest));
-    }
 }
 
 GX_DECL void complete(MPI_Request request, const char* call, std::chrono::nanoseconds limit) {

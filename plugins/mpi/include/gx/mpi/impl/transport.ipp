@@ -3,11 +3,13 @@
 
 #include <algorithm>  // all_of, min
 #include <array>      // handles
+#include <ranges>     // transform
 #include <utility>    // pair
 
 #include <gx/core/contract.hpp>                 // GX_EXPECT
 #include <gx/core/detail/message_mismatch.hpp>  // unequal_buckets
 #include <gx/core/error.hpp>                    // Error
+#include <gx/mpi/backoff.hpp>                   // Backoff
 #include <gx/mpi/transport.hpp>                 // the declarations
 
 namespace gx::mpi {
@@ -212,7 +214,9 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
     Patience patience(options_.deadline);
     std::optional<Patience> hopeless;
     std::optional<coordination::WaitsFor> waits;
-    for (Backoff backoff;;) {
+    const auto peer_of = [&](Request r) { return at(r).peer; };
+    Backoff backoff(peers_of(placement_, rank(), requests | std::views::transform(peer_of)));
+    for (;;) {
         if (stopped_) return stopped(requests, false);
         const Moment before = std::chrono::steady_clock::now();
         if (const auto done = test(requests)) {
@@ -228,7 +232,7 @@ GX_DECL Arrival Messages::wait_any(std::span<const Request> requests) {
             (void)session_.await_cause();
             return stopped(requests, true);
         }
-        if (!waits) waits.emplace(session_, requests, [&](Request r) { return at(r).peer; });
+        if (!waits) waits.emplace(session_, requests, peer_of);
         backoff.pause(after - before);
     }
 }
@@ -366,7 +370,7 @@ GX_DECL Delivery Messages::all_reduce(void* values, std::size_t count, ElementTy
     for (std::size_t first = 0; first < count;) {
         const std::size_t some = std::min(count - first, options_.piece_bytes);
         MPI_Request request = MPI_REQUEST_NULL;
-        for (Backoff backoff;;) {
+        for (Backoff backoff(placement_.machines > 1 ? Peers::other_hosts : Peers::this_host);;) {
             if (stopped_) {
                 const coordination::Cause cause = session_.cause();
                 return {cause.outcome(), cause.rank};
