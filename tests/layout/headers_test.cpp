@@ -3,6 +3,7 @@
 #include <layout/tree.hpp>
 
 #include <regex>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -41,6 +42,7 @@ constexpr std::size_t headers_in_a_folder = 25;
 const fs::path exceptions_file = "tests/layout/tested_elsewhere.txt";
 
 constexpr std::size_t columns = 100;
+constexpr std::size_t opening_words = 15;  // behind the slashes, the name among them
 
 // ---- Checks: each returns a sentence for each violation ---------------------------------------
 
@@ -101,12 +103,23 @@ Lines check_type_names(const fs::path& root) {
     return said;
 }
 
+std::size_t words_of(const std::string& text) {
+    std::istringstream in(text);
+    std::size_t words = 0;
+    for (std::string word; in >> word;) ++words;
+    return words;
+}
+
 Lines check_openings(const fs::path& root) {
     Lines said;
     for (const Header& h : headers_of(root)) {
         const Lines lines = lines_of(root / h.path);
         if (lines.empty() || !lines[0].starts_with("// ")) {
             said.push_back(h.path.string() + ": opens without its line of purpose, '// ...'");
+        } else if (const std::size_t words = words_of(lines[0].substr(3)); words > opening_words) {
+            said.push_back(h.path.string() + ": opens with " + std::to_string(words) +
+                           " words, at most " + std::to_string(opening_words) +
+                           ": name the term, and leave detail to the comment of the type");
         }
         if (std::ranges::find(lines, "#pragma once") == lines.end()) {
             said.push_back(h.path.string() + ": no '#pragma once'");
@@ -270,6 +283,15 @@ TEST_F(Planted, HeadersThatOpenWrongly) {
     EXPECT_EQ(check_openings(root_).size(), 1u);
     plant("include/gx/core/a.hpp", "// Purpose.\n");
     EXPECT_EQ(check_openings(root_).size(), 1u);
+}
+TEST_F(Planted, AHeaderThatOpensAtLength) {
+    const std::string fifteen = "// Ring: a b c d e f g h i j k l m n";
+    plant("include/gx/core/a.hpp", fifteen + ".\n#pragma once\n");
+    expect_nothing(check_openings(root_));
+    plant("include/gx/core/a.hpp", fifteen + " o.\n#pragma once\n");
+    EXPECT_EQ(check_openings(root_),
+              Lines{"include/gx/core/a.hpp: opens with 16 words, at most 15: name the term, and "
+                    "leave detail to the comment of the type"});
 }
 TEST_F(Planted, HeadersWithoutATest) {
     plant_header("include/gx/core/a.hpp", "vector");

@@ -1,5 +1,4 @@
-// BinaryTree: one of two complementary binary trees, pipelined over chunks; every rank is a leaf in
-// one tree and an inner node in the other, so that both together use every link both ways.
+// BinaryTree: one of two complementary binary trees, pipelined over chunks.
 #pragma once
 
 #include <bit>  // countr_zero, bit_width
@@ -18,7 +17,8 @@ namespace gx::collective {
 ///     step S - 1 - s:    it comes down the same way, and is copied
 ///
 /// Rank r has label r + 1 in tree 0. In tree 1 it has the label n - r, so that even labels become
-/// odd; or, where n is odd, the label r, and rank 0 has n.
+/// odd; or, where n is odd, the label r, and rank 0 has n. So a rank is an inner node of one tree
+/// at most, and both trees together use every link both ways.
 ///
 /// Order: (mine + lower child) + upper child at every inner node; the upper one first where its
 ///        subtree is flatter. The bits depend on n and on which tree sums an element; not on where

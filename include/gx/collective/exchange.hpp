@@ -1,4 +1,4 @@
-// Exchange, Collective, Promise: one rank's part in a step, as a value; what a collective achieves.
+// Exchange, Collective, Promise: a rank's part in a step; schedules; what they achieve.
 #pragma once
 
 #include <concepts>  // same_as

@@ -1,4 +1,4 @@
-// Members, Group: some ranks of a transport, in an order of their own, as a transport.
+// Members, Group: some ranks of a transport, in their own order, as a transport.
 #pragma once
 
 #include <array>    // queued messages

@@ -1,4 +1,4 @@
-// MachineOrder: the order in which ring k visits the ranks; a different inter-node path for each k.
+// MachineOrder: the order in which ring k visits the ranks; inter-node paths differ.
 #pragma once
 
 #include <numeric>  // gcd

@@ -1,4 +1,4 @@
-// TreeGather: one chunk from each rank to a root along a binomial tree: the fewest steps.
+// TreeGather: gather along a binomial tree: one chunk from each rank to a root.
 #pragma once
 
 #include <algorithm>  // max, min

@@ -1,4 +1,4 @@
-// Launch: which rank this process is, and where rank 0 is met, as its launcher's environment says.
+// Launch: rank of this process, and address of rank 0, from its launcher's environment.
 #pragma once
 
 #include <optional>     // no launcher

@@ -1,4 +1,4 @@
-// Mesh: one process's ends of the sockets to every other rank, and its Transport over them.
+// Mesh: one process's sockets to every other rank, and its Transport over them.
 #pragma once
 
 #include <chrono>              // the deadline

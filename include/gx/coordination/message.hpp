@@ -1,4 +1,4 @@
-// Messages of the coordination channel: their kinds, their bytes, and a reader of a byte stream.
+// Messages of the coordination channel: kinds, bytes, and a reader of a byte stream.
 #pragma once
 
 #include <chrono>       // how long a wait has lasted

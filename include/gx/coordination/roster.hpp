@@ -1,4 +1,4 @@
-// Roster: the members of a run by rank, and the machines that their host names make.
+// Roster: members of a run by rank, and machines that their host names make.
 #pragma once
 
 #include <memory>  // the node map stays where it is

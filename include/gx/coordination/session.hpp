@@ -1,4 +1,4 @@
-// Session: one process's end of the coordination channel, over sockets, with a thread of its own.
+// Session: one process's end of the coordination channel: sockets and a monitor thread.
 #pragma once
 
 #include <array>               // whom a thread waits for

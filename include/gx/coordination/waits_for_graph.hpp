@@ -1,4 +1,4 @@
-// WaitsForGraph: which rank a timeout is due to: a straggler, a suspended process, or a deadlock.
+// WaitsForGraph: which rank a timeout is due to: straggler, suspended process or deadlock.
 #pragma once
 
 #include <chrono>    // milliseconds

@@ -1,4 +1,4 @@
-// Clock: the time of a world, wall or virtual, in whole nanoseconds since its run began.
+// Clock: time of a world, wall or virtual: whole nanoseconds since its run began.
 #pragma once
 
 #include <concepts>  // same_as

@@ -1,4 +1,4 @@
-// Bulk conversions between float and an element, and the sum that a ring makes at every hop.
+// Bulk conversions between float and an element, and the sum at a ring's hop.
 #pragma once
 
 #include <algorithm>    // copy_n

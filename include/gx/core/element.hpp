@@ -1,4 +1,4 @@
-// fp32, fp16, bf16: element types, the format of a number in memory or on the wire.
+// fp32, fp16, bf16: element types, formats of numbers in memory or on the wire.
 #pragma once
 
 #include <bit>          // bit_cast

@@ -1,4 +1,4 @@
-// hash_bits: one number for the bits of many values, to compare weights and data of ranks and runs.
+// hash_bits: one number for the bits of many values, to compare ranks and runs.
 #pragma once
 
 #include <cstddef>  // byte

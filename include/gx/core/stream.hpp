@@ -1,4 +1,4 @@
-// Stream: a queue of work beside a rank's own, done in order; what overlaps, overlaps on streams.
+// Stream: a queue of tasks, done in order, that overlap with a rank's own work.
 #pragma once
 
 #include <concepts>  // same_as

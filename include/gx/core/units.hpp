@@ -1,4 +1,4 @@
-// Strong units: bytes, seconds, rates, dollars. GB is 10^9 bytes and Gb/s is 10^9 bits per second.
+// Strong units: bytes, seconds, rates, dollars; GB is 10^9 bytes, Gb/s 10^9 bits/s.
 #pragma once
 
 #include <chrono>    // nanoseconds: the unit of every clock, wall or virtual

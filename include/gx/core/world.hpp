@@ -1,4 +1,4 @@
-// World: ranks, each with a device, a transport, a stream and a clock; runs a function on each.
+// World: ranks with devices, transports, streams and clocks; runs a function on each.
 #pragma once
 
 #include <concepts>     // same_as

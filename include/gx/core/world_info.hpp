@@ -1,4 +1,4 @@
-// WorldInfo: what a World adds to the run report; RunTerms: what all its ranks have to agree on.
+// WorldInfo: a World's part of the run report; RunTerms: what its ranks must agree on.
 #pragma once
 
 #include <cstdint>  // uint64_t

@@ -1,4 +1,4 @@
-// AppendFile: a file that grows by whole records, so that a killed program leaves no torn one.
+// AppendFile: a file that grows by whole records; a killed program tears none.
 #pragma once
 
 #include <cstdint>      // sizes

@@ -1,4 +1,4 @@
-// read_whole_file: the bytes of a file, unpacked if it is gzipped, checked to the last one.
+// read_whole_file: all bytes of a file, unpacked if it is gzipped, and checked.
 #pragma once
 
 #include <cstddef>     // size_t

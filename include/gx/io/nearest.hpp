@@ -1,4 +1,4 @@
-// nearest_name: "unknown option 'bacth': did you mean 'batch'?"
+// nearest_name: the known name nearest to a typed one, "did you mean 'batch'?".
 #pragma once
 
 #include <cstddef>      // size_t

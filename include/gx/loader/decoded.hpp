@@ -1,4 +1,4 @@
-// Decoded<Source, Decoder>: an encoded source as a source of pixels, decoded by a pool of threads.
+// Decoded<Source, Decoder>: an encoded source as one of pixels, decoded by a pool of threads.
 #pragma once
 
 #include <bit>       // has_single_bit

@@ -1,4 +1,4 @@
-// EncodedSource: labelled JPEG and PNG images, known by an index and read as they are stored.
+// EncodedSource: labelled JPEG and PNG images, known by an index, read as stored.
 #pragma once
 
 #include <concepts>     // same_as

@@ -1,4 +1,4 @@
-// epoch(loader, e): the batches of one epoch as a range, to be filtered, zipped and taken from.
+// epoch(loader, e): batches of one epoch as a range, to filter, zip and take.
 #pragma once
 
 #include <cstddef>  // size_t

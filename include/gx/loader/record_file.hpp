@@ -1,4 +1,4 @@
-// RecordFile: a source of 8-bit images in one file, of which a rank reads its share.
+// RecordFile: source of 8-bit images in one file; a rank reads its share.
 #pragma once
 
 #include <cstdint>     // int64_t

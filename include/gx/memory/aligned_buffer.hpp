@@ -1,4 +1,4 @@
-// AlignedBuffer: a flat array that begins on a cache line, zero at first, of a fixed size.
+// AlignedBuffer: array of fixed size, zero at first, that begins on a cache line.
 #pragma once
 
 #include <cstdint>      // int64_t

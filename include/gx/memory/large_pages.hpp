@@ -1,4 +1,4 @@
-// LargePages: the host's memory on pages of 2 MiB, for buffers that lie on small ones elsewhere.
+// LargePages: memory resource of the host on pages of 2 MiB, for large buffers.
 #pragma once
 
 #if defined(__linux__)

@@ -1,4 +1,4 @@
-// Memory, ViewIn: which memory a vector lies in, as a type; views that the host can't dereference.
+// Memory, ViewIn: a vector's memory as a type; views that hosts can't dereference.
 #pragma once
 
 #include <compare>      // equality

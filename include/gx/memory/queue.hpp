@@ -1,4 +1,4 @@
-// launch: runs a kernel on views of one memory: at once on the host's, queued on a device's.
+// launch: run a kernel on views of one memory, at once or queued on devices.
 #pragma once
 
 #include <concepts>     // convertible_to

@@ -1,4 +1,4 @@
-// traffic_bytes: memory traffic of a kernel on whole vectors, for worlds that charge time for it.
+// traffic_bytes: memory traffic of a kernel on whole vectors, for worlds that time it.
 #pragma once
 
 #include <concepts>     // convertible_to

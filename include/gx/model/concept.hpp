@@ -1,4 +1,4 @@
-// Model: a type that describes a network; graph<M>() lowers it to the value that devices run.
+// Model: a network as a type; graph<M>() lowers it to the value that devices run.
 #pragma once
 
 #include <concepts>     // same_as

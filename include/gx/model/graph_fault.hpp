@@ -1,4 +1,4 @@
-// GraphFault: what can be wrong with a network at an image size, in a sentence with its layer.
+// GraphFault: faults of a network at an image size, as sentences that name layers.
 #pragma once
 
 #include <array>        // sentences

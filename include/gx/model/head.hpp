@@ -1,4 +1,4 @@
-// Head<M, Layer>: the last layers of a network as a network; prefix_of(): the layers before them.
+// Head<M, Layer>: a network's last layers as a network; prefix_of(): the layers before them.
 #pragma once
 
 #include <array>        // two inputs

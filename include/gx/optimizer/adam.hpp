@@ -1,4 +1,4 @@
-// Adam: steps by the moments of each element's gradient; weight decay, if any, is of the loss.
+// Adam: steps by the moments of each element's gradient; weight decay of the loss.
 #pragma once
 
 #include <array>        // names

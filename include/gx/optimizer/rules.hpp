@@ -1,4 +1,4 @@
-// Update rules of one element: what optimizers apply on the host, and kernels on a GPU.
+// Update rules of one element: what optimizers apply on hosts, and kernels on GPUs.
 #pragma once
 
 namespace gx::detail::optimizer {

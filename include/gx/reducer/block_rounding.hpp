@@ -1,4 +1,4 @@
-// BlockRounding<Bits>: the numbers of a block of integers with one step: what hosts and GPUs share.
+// BlockRounding<Bits>: block quantization to integers with one step: what hosts and GPUs share.
 #pragma once
 
 #include <bit>      // bit_cast

@@ -1,4 +1,4 @@
-// MultiRing<K, E, Divide>: the mean by K rings at once, each in a machine order of its own.
+// MultiRing<K, E, Divide>: mean by K ring all-reduces, each in its own machine order.
 #pragma once
 
 #include <string>  // name

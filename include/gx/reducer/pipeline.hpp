@@ -1,4 +1,4 @@
-// Pipeline<R, S, T>: gradients in flight: cut into buckets, reduced on a stream, s steps stale.
+// Pipeline<R, S, T>: gradients in flight: buckets reduced on a stream, s steps stale.
 #pragma once
 
 #include <algorithm>    // copy, max, min

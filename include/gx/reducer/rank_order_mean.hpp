@@ -1,4 +1,4 @@
-// RankOrderMean<E>: servers sum their parts of a bucket in the order of the ranks, by messages.
+// RankOrderMean<E>: servers sum parts of a bucket in rank order, by messages.
 #pragma once
 
 #include <algorithm>  // max, min

@@ -1,4 +1,4 @@
-// Ring<E, Divide>: the mean by one ring in the order of the ranks, with element E on the wire.
+// Ring<E, Divide>: mean by one ring all-reduce in rank order, E on the wire.
 #pragma once
 
 #include <string>  // name

@@ -1,4 +1,4 @@
-// Charts as SVG text: lines and stacked bars, for pages that load nothing from the network.
+// Charts as SVG text: lines and stacked bars, for pages that load nothing else.
 #pragma once
 
 #include <cstddef>      // size_t

@@ -1,4 +1,4 @@
-// OneCycle: climb from a low rate to a high peak, then fall far below the start.
+// OneCycle: climb from a low rate to a peak, then fall far below the start.
 #pragma once
 
 #include <algorithm>  // max

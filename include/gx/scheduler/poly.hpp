@@ -1,4 +1,4 @@
-// Poly<P>: fall from the peak to 0 along a power of the time that is left.
+// Poly<P>: fall from the peak to 0 along a power of the time left.
 #pragma once
 
 #include <gx/scheduler/concept.hpp>  // Step, Plan

@@ -1,4 +1,4 @@
-// Error bounds: how far a mean that is rounded at every hop may lie from the exact one.
+// Error bounds of a mean that is rounded at every hop, against the exact one.
 #pragma once
 
 #include <cmath>    // abs

@@ -1,4 +1,4 @@
-// Mutants that go wrong under a loss scale, in later buckets of a gradient, or in a run of skips.
+// Mutants that err under a loss scale, in later buckets, or in runs of skips.
 #pragma once
 
 #include <algorithm>  // copy, find_if

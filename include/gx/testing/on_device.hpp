@@ -1,4 +1,4 @@
-// OnDevice<R, Rank>: R in the memory of a rank's device, for checks and mutants of host memory.
+// OnDevice<R, Rank>: R in a rank's device memory, for checks and mutants of host memory.
 #pragma once
 
 #include <algorithm>    // copy, max

@@ -1,4 +1,4 @@
-// Processes<N, Device>: a world of N ranks that are processes, forked for each run; a test double.
+// Processes<N, Device>: a world of N ranks, processes forked for each run; a test double.
 #pragma once
 
 #include <chrono>     // steady_clock

@@ -1,4 +1,4 @@
-// Threads<N, Device>: a world of N ranks that are threads of this process, on the wall clock.
+// Threads<N, Device>: a world of N ranks, each a thread, on the wall clock.
 #pragma once
 
 #include <chrono>      // steady_clock

@@ -1,4 +1,4 @@
-// Worker: a stream that is a thread: tasks in order, from a queue of fixed size.
+// Worker: a stream as a thread: tasks in order, from a queue of fixed size.
 #pragma once
 
 #include <condition_variable>  // sleeping

@@ -1,4 +1,4 @@
-// Checkpoint: everything a run needs to go on as if it had not stopped, in one safetensors file.
+// Checkpoint: all that a run needs to go on unchanged, in one safetensors file.
 #pragma once
 
 #include <array>        // shape

@@ -1,4 +1,4 @@
-// composition: the policies of a Trainer by role, and the one error where they make none.
+// composition: a Trainer's policies by role, and one error where they make none.
 #pragma once
 
 #include <concepts>  // constructible_from, same_as

@@ -1,4 +1,4 @@
-// Features<Device>: what the first layers of a trained network make of a source, as a source.
+// Features<Device>: outputs of a trained network's first layers on a source, as a source.
 #pragma once
 
 #include <algorithm>    // min

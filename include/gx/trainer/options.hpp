@@ -1,4 +1,4 @@
-// TrainerOptions: what a run may change, checked at the start with every problem listed at once.
+// TrainerOptions: what a run may change; all problems are listed at the start.
 #pragma once
 
 #include <cstdint>     // uint64_t

@@ -1,4 +1,4 @@
-// RunRecord: what one training run found, ready for the table, the JSON file and the report.
+// RunRecord: what one training run found, for the table, JSON file and report.
 #pragma once
 
 #include <cstdint>  // int64_t

@@ -1,4 +1,4 @@
-// Run: what all ranks of a run share; its start and its resumption, compiled once for all Trainers.
+// Run: what all ranks of a run share; its start and resumption, compiled once.
 #pragma once
 
 #include <array>        // counts

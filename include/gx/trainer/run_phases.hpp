@@ -1,4 +1,4 @@
-// RunPhase: a phase of a run with the network for its image size; its checks and its rows.
+// RunPhase: a run's phase with the network for its image size; checks and rows.
 #pragma once
 
 #include <cstdint>  // int64_t

@@ -1,4 +1,4 @@
-// Checks before a run, and its summary after it: the parts of Trainer that are no templates.
+// Checks before a run and its summary after it: parts of Trainer without templates.
 #pragma once
 
 #include <array>        // texts

@@ -1,4 +1,4 @@
-// Worlds: the ranks of a run that continues on survivors, from one world to the next.
+// Worlds: ranks of a run that continues on survivors, from world to world.
 #pragma once
 
 #include <cstdint>     // uint64_t

@@ -1,4 +1,4 @@
-// PowerOfTwoFold: ranks beyond a power of two hand their data to a neighbour, and get it back.
+// PowerOfTwoFold: fold of n ranks onto a power of two, by messages between neighbours.
 #pragma once
 
 #include <gx/collective/exchange.hpp>  // Exchange

@@ -1,4 +1,4 @@
-// Gate: a barrier of ranks that counts in one cache line, of threads or of processes.
+// Gate: barrier of ranks, threads or processes, that counts in one cache line.
 #pragma once
 
 #include <atomic>   // counts

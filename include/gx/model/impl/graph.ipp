@@ -1,4 +1,4 @@
-// The end of a program whose network does not fit its image; vectors of graphs, once.
+// End of a program whose network does not fit its image; vectors of graphs, once.
 #pragma once
 
 #include <gx/model/graph.hpp>  // the declarations

@@ -1,4 +1,4 @@
-// FarMachine: ranks with queues whose work runs late, in an order drawn from a seed, one at a time.
+// FarMachine: ranks with queues whose work runs late, in an order from a seed.
 #pragma once
 
 #include <condition_variable>  // turns

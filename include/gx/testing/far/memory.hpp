@@ -1,4 +1,4 @@
-// FarMemory: memory that the host may not touch, mapped twice; what stands in for a GPU's in tests.
+// FarMemory: memory closed to the host, which stands in for a GPU's in tests.
 #pragma once
 
 #include <cstddef>  // byte

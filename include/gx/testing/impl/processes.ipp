@@ -1,4 +1,4 @@
-// Forked: fork, hand-over of sockets, how the children ended, and the choice of the error to throw.
+// Forked: fork, hand-over of sockets, how children ended, and which error to throw.
 #pragma once
 
 #include <poll.h>        // poll

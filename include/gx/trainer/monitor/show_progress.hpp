@@ -1,4 +1,4 @@
-// ShowProgress: an observer that draws a run's progress on a terminal, or writes it as lines.
+// ShowProgress: observer that draws a run's progress on a terminal, or writes lines.
 #pragma once
 
 #include <cstdio>       // FILE

@@ -1,4 +1,4 @@
-// StepGate: what the wall clock and signals ask of a run, sampled once for each step.
+// StepGate: what wall clock and signals ask of a run, sampled once a step.
 #pragma once
 
 #include <chrono>      // minutes

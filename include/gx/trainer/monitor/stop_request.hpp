@@ -1,4 +1,4 @@
-// StopRequest: asks a run to stop behind its present step; StopOnSignals, by signals of the system.
+// StopRequest: request to stop a run behind its present step; StopOnSignals: by signals.
 #pragma once
 
 #include <atomic>            // a flag for handlers of signals

@@ -1,4 +1,4 @@
-// Watchers: the observers of one run, called on the root; one that throws ends the run.
+// Watchers: observers of one run, called on the root; an exception ends the run.
 #pragma once
 
 #include <cstddef>      // size_t

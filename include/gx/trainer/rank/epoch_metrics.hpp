@@ -1,4 +1,4 @@
-// EpochMetrics: losses, hits and rows of the steps of one epoch, as one rank has seen them.
+// EpochMetrics: losses, hits and rows of one epoch's steps, as one rank saw them.
 #pragma once
 
 #include <cstdint>  // int64_t

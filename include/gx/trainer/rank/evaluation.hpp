@@ -1,4 +1,4 @@
-// Evaluation: one rank's part of a test, on the device that trains or on one of another shape.
+// Evaluation: one rank's part of a test, on the device that trains or another.
 #pragma once
 
 #include <concepts>  // same_as

@@ -1,4 +1,4 @@
-// Outcome: what the host reads of a step, on a device after the next one is queued.
+// Outcome: what the host reads of a step, on devices once the next is queued.
 #pragma once
 
 #include <cstdint>  // int64_t

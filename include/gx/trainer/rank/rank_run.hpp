@@ -1,4 +1,4 @@
-// RankRun: one rank's way through a run, where it is and what it reports; compiled once for all.
+// RankRun: one rank's way through a run: its place and reports; compiled once.
 #pragma once
 
 #include <array>        // steps

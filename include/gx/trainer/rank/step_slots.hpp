@@ -1,4 +1,4 @@
-// StepSlots: what a step leaves on the device until the host reads it; get, put, queue_of.
+// StepSlots: what a step leaves on the device for the host; get, put, queue_of.
 #pragma once
 
 #include <algorithm>    // copy

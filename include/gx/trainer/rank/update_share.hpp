@@ -1,4 +1,4 @@
-// UpdateShare<R, O>: what one rank updates: everything, or what a reducer that owns it leaves it.
+// UpdateShare<R, O>: what one rank updates: everything, or what an owning reducer leaves it.
 #pragma once
 
 #include <algorithm>  // all_of, sort

@@ -1,4 +1,4 @@
-// Batch norm: each channel brought to mean 0 and variance 1 over the batch, or by running figures.
+// Batch norm: channels brought to mean 0 and variance 1, by batch or running figures.
 #pragma once
 
 #include <algorithm>  // max

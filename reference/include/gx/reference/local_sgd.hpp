@@ -1,4 +1,4 @@
-// local_sgd: replicas that descend on gradients of their own, with a mean of them now and then.
+// local_sgd: replicas that descend on their own gradients, averaged now and then.
 #pragma once
 
 #include <algorithm>    // fill

@@ -1,4 +1,4 @@
-// ring_error_bound: how far a ring's mean can be from the exact one, derived from its roundings.
+// ring_error_bound: how far a ring's mean can be from the exact one, by its roundings.
 #pragma once
 
 #include <algorithm>  // max

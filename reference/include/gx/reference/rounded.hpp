@@ -1,4 +1,4 @@
-// Rounded: a number in double, and a bound of its distance from what float arithmetic makes of it.
+// Rounded: running error analysis: a number in double, and a bound of float's error.
 #pragma once
 
 #include <algorithm>  // max, min

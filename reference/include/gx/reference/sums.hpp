@@ -1,4 +1,4 @@
-// Sums: how the sums inside products are rounded, as tensor cores and other units round them.
+// Sums: rounding of the sums inside products, as by tensor cores and other units.
 #pragma once
 
 #include <algorithm>  // max

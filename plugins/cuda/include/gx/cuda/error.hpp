@@ -1,4 +1,4 @@
-// expect: turns what a CUDA call returned into gx::Error with the GPU, CUDA's name and a remedy.
+// expect: turn a CUDA call's status into gx::Error, with GPU, CUDA's name and remedy.
 #pragma once
 
 #include <string>  // what was called

@@ -1,4 +1,4 @@
-// What a kernel is written with: one source for nvcc, for clang's CUDA and for g++'s emulation.
+// What kernels are written with: one source for nvcc, clang's CUDA and g++'s emulation.
 #pragma once
 
 #include <cstdint>      // int64_t

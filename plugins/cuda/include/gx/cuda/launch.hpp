@@ -1,4 +1,4 @@
-// launch: gx's kernels on a cuda::Queue, each by the function of kernels.hpp that has its bits.
+// launch: queue gx's kernels on a cuda::Queue, by kernels.hpp's functions of the same bits.
 #pragma once
 
 #include <concepts>     // same_as

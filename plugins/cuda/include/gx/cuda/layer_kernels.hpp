@@ -1,4 +1,4 @@
-// Kernels of a network's layers that are not cuDNN's, as functions that queue them on a stream.
+// Kernels of layers that are not cuDNN's, as functions that queue them on a stream.
 #pragma once
 
 #include <cstdint>  // int64_t

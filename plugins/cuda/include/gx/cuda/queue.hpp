@@ -1,4 +1,4 @@
-// DeviceContext, Queue: the streams of one rank on one GPU, with events and copies from and to it.
+// DeviceContext, Queue: streams of one rank on one GPU, with events and copies.
 #pragma once
 
 #include <cstddef>     // byte

@@ -1,4 +1,4 @@
-// queued_call: the one way to a call that queues work, so that a graph can stand for it.
+// queued_call: make a call that queues work, unless a graph replays it.
 #pragma once
 
 #include <bit>          // bit_cast

@@ -1,4 +1,4 @@
-// Staged<D>: a GPU for worlds that send from the host's memory, as threads, MPI or the simulator.
+// Staged<D>: a GPU for worlds that send from host memory: threads, MPI, the simulator.
 #pragma once
 
 #include <cstddef>   // size_t

@@ -1,5 +1,5 @@
-// Backend descriptors as values, graphs made of them, and plans: what the contract and the tests of
-// the double write cuDNN programs with. Uses cudnn.h alone, so that libcudnn can be linked.
+// Backend descriptors of cuDNN as values, with graphs and plans, for contract and tests.
+// Uses cudnn.h alone, so that libcudnn can be linked.
 #pragma once
 
 #include <cudnn.h>

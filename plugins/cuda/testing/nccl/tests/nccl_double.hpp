@@ -1,4 +1,4 @@
-// What the tests of NCCL's double share: ranks of one thread, each with device, stream and memory.
+// Ranks of one thread, with devices, streams and memory, for tests of NCCL's double.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Memory: device and pinned allocations, which of their pages are open, and who may use what.
+// Memory: device and pinned allocations, their open pages, and who may use what.
 #pragma once
 
 #include <cstddef>  // byte

@@ -1,5 +1,4 @@
-// Hierarchical<E, Divide>: the mean by rings in machines and between them, element E on the wire;
-// Hierarchical<Inner, Outer>: by one reducer in machines and another one between them.
+// Hierarchical: the mean in two levels, within and between machines, by rings or other reducers.
 #pragma once
 
 #include <string>  // name
@@ -24,7 +23,7 @@ struct OneHierarchical {
 /// Mean over all ranks in two levels: a ring inside each machine cuts the bucket into shards, each
 /// GPU sums its shard with its peers in the other machines, and the machine's ring gathers them.
 ///
-/// Wire:   2 (G - 1) + 2 (M - 1) steps over M machines of G ranks; each rank sends
+/// Wire:   2 (G - 1) + 2 (M - 1) steps over M machines of G ranks; each rank sends, in elements E,
 ///         2 (G - 1) / G of the bucket in its machine and 2 (M - 1) / (M G) between machines.
 /// Order:  collective/hierarchical.hpp. The bits depend on the placement and on where buckets are
 ///         cut; not on the world, timing or threads.

@@ -1,4 +1,4 @@
-// Guard: ends a process whose rank does not return after a cause to stop, with a sentence;
+// Guard: ends a process whose rank does not return after a cause to stop.
 // MeetingGuard, CallLimit: the same while the ranks meet.
 #pragma once
 

@@ -1,4 +1,4 @@
-// MPI's life in this process: who initialises it, with which thread level, and who ends it.
+// MPI's life in this process: who initialises and ends it, and its thread level.
 #pragma once
 
 #include <chrono>  // a limit

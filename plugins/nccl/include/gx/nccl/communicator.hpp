@@ -1,4 +1,4 @@
-// Communicator, CallGroup: an NCCL communicator of one rank that does not block; a group of calls.
+// Communicator: one rank's NCCL communicator that does not block; CallGroup: a group of calls.
 #pragma once
 
 #include <string>   // names

@@ -1,4 +1,4 @@
-// MessageMarks: which messages of a queue are done, what they are of, and since when none is.
+// MessageMarks: which messages of a queue are done, their operations, and since when none is.
 #pragma once
 
 #include <algorithm>  // max

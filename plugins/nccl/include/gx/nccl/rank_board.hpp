@@ -1,4 +1,4 @@
-// RankBoard: what the ranks of one run know of each other: who queued what, who is lost.
+// RankBoard: what ranks of a run know of each other: queued work, lost ranks.
 #pragma once
 
 #include <chrono>              // patience

@@ -1,4 +1,4 @@
-// ParameterServer<E>: ranks serve their parts of a bucket: sum them for all, send back the mean.
+// ParameterServer<E>: ranks serve parts of a bucket: sum them, send back the mean.
 #pragma once
 
 #include <string>  // name

@@ -1,4 +1,4 @@
-// RecursiveDoubling<E, Divide>: the mean by swaps of whole sums in pairs, element E on the wire.
+// RecursiveDoubling<E, Divide>: mean by swaps of whole sums in pairs, E on the wire.
 #pragma once
 
 #include <string>  // name

@@ -1,4 +1,4 @@
-// Sharded<R>: each rank updates a shard of the parameters, and keeps the optimizer's state of it.
+// Sharded<R>: each rank updates a shard of the parameters, and keeps its optimizer state.
 #pragma once
 
 #include <algorithm>    // max, min, sort

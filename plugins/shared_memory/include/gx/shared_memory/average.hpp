@@ -1,4 +1,4 @@
-// average: the mean of several ranks' values, written to all of them in one pass over memory.
+// average: mean of several ranks' values, written to all in one pass over memory.
 #pragma once
 
 #include <array>     // TwoBuffers

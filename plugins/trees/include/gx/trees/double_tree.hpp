@@ -1,4 +1,4 @@
-// DoubleTree<Chunks, E, Divide>: the mean by two binary trees at once, element E on the wire.
+// DoubleTree<Chunks, E, Divide>: mean by two binary trees at once, E on the wire.
 #pragma once
 
 #include <string>  // name

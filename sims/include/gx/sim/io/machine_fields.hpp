@@ -1,4 +1,4 @@
-// The JSON fields of GPUs, machines, fabrics and clusters; a name ends in the unit of its number.
+// JSON fields of GPUs, machines, fabrics and clusters; names end in their number's unit.
 #pragma once
 
 #include <gx/sim/hardware/machine.hpp>  // ClusterSpec, Wiring

@@ -1,5 +1,4 @@
-// find_or_read_machine("p3.16xlarge" or "ours.json"): a known machine, or one of a file;
-// find_or_read_cluster: a cluster file too; states_network: what only such a file has.
+// find_or_read_machine, find_or_read_cluster: a known machine, or what a file holds.
 #pragma once
 
 #include <filesystem>    // extensions

@@ -1,4 +1,4 @@
-// FlowGroups: equal flows of a network, found by hash and solved as one; they end one by one.
+// FlowGroups: equal flows of a network, found by hash, solved as one.
 #pragma once
 
 #include <algorithm>  // max, sort

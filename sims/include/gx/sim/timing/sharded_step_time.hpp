@@ -1,4 +1,4 @@
-// Timing of reducers that run the halves of an all-reduce apart, with the update in between.
+// Timing of reducers that run an all-reduce's halves apart, the update in between.
 #pragma once
 
 #include <algorithm>    // min

@@ -1,4 +1,4 @@
-// Topology: the links of a cluster in a network, and the route between each pair of ranks.
+// Topology: links of a cluster in a network, and routes between pairs of ranks.
 #pragma once
 
 #include <array>  // latencies

@@ -1,4 +1,4 @@
-// RequestTable: posted sends and receives; each has a slot, which a ticket names until it is spent.
+// RequestTable: posted sends and receives in slots, which tickets name until they are spent.
 #pragma once
 
 #include <cstddef>  // byte

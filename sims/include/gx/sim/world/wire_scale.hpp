@@ -1,4 +1,4 @@
-// WireScale: what a message costs where another model is timed than the one that is trained.
+// WireScale: cost of a message where the timed model is not the trained one.
 #pragma once
 
 #include <cstddef>  // size_t

@@ -1,4 +1,4 @@
-// GpuWorld: ranks as threads, on GPUs of the runtime's double or on real ones, with PeerTransport.
+// GpuWorld: ranks as threads with PeerTransport, on real GPUs or the runtime's double.
 #pragma once
 
 #include <algorithm>  // max

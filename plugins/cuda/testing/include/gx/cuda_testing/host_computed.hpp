@@ -1,4 +1,4 @@
-// HostComputed<Inner>: a device of the host's that works in the memory and on a stream of a GPU.
+// HostComputed<Inner>: a host's device that works in a GPU's memory, on its stream.
 #pragma once
 
 #include <algorithm>   // copy, sort

@@ -1,4 +1,4 @@
-// cpu_bf16: how a CPU computes in bf16, whether the device uses it, and what it tells of it.
+// cpu_bf16: how a CPU computes in bf16, whether the device uses it, and advice.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>  // dnnl_get_effective_cpu_isa

@@ -1,4 +1,4 @@
-// layout: where an element of an image, or of a weight, lies in the blocked layouts.
+// layout: where an element of an image or a weight lies in blocked layouts.
 #pragma once
 
 #include <cstdint>  // int64_t

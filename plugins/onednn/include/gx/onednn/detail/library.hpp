@@ -1,4 +1,4 @@
-// library: a primitive of oneDNN with its arguments for each lane, and what calls of a lane share.
+// library: a oneDNN primitive with arguments for each lane, and a lane's shared state.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>  // primitives

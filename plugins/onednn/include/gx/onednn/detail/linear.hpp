@@ -1,4 +1,4 @@
-// linear: y = x W + b for the images of a lane, with W as (inputs, outputs padded to blocks).
+// linear: y = x W + b for the images of a lane.
 #pragma once
 
 #include <algorithm>  // min
@@ -14,8 +14,8 @@
 
 namespace gx::onednn::detail {
 
-/// One layer. `inputs` counts the floats of an input image, padding included: padded inputs are
-/// zero, so their weights neither matter nor move.
+/// One layer, with W as (inputs, outputs padded to blocks). `inputs` counts the floats of an input
+/// image, padding included: padded inputs are zero, so their weights neither matter nor move.
 class Linear {
 public:
     std::int64_t inputs = 0;

@@ -1,4 +1,4 @@
-// memory: zeroed, aligned blocks, on 2 MiB pages where they are large; and packing by lifetimes.
+// memory: zeroed, aligned blocks, large ones on 2 MiB pages; packing by lifetimes.
 #pragma once
 
 #include <sys/mman.h>  // mmap, madvise

@@ -1,4 +1,4 @@
-// norm: batch normalisation with the residual add and the ReLU that follow it, as four steps.
+// norm: batch normalisation with residual add and ReLU behind it, as four steps.
 #pragma once
 
 #include <algorithm>  // fill, max

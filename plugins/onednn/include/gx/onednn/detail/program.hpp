@@ -1,4 +1,4 @@
-// program: the steps of one training step, in segments over buffers, each lane chunk by chunk.
+// program: one training step as steps in segments over buffers, each lane by chunks.
 #pragma once
 
 #include <algorithm>  // min, max

@@ -1,5 +1,4 @@
-// program_writer: writes a program: cuts it into segments, and notes when buffers and gradients
-// live.
+// program_writer: writes a program: segments, and when buffers and gradients live.
 #pragma once
 
 #include <algorithm>         // max, min

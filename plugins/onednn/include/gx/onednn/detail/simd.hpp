@@ -1,5 +1,4 @@
-// simd: kernels written once on vectors of one channel block, compiled for the CPU's widest
-// registers.
+// simd: kernels written once on vectors of channels, compiled for the CPU's widest registers.
 #pragma once
 
 #include <cstdint>  // int32_t, uint16_t

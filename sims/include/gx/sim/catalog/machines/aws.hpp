@@ -1,4 +1,4 @@
-// Machines of Amazon EC2: p2 (K80), p3 (V100), p4 (A100), p5 (H100, H200), g4dn (T4), g5 (A10G).
+// Machines of Amazon EC2: p2 (K80), p3 (V100), p4 (A100), p5 (H100, H200), g4dn, g5.
 #pragma once
 
 #include <cstddef>  // size_t

@@ -1,4 +1,4 @@
-// Machines of Microsoft Azure: NC (V100, A100 on PCIe), ND v2 (V100), ND v4 (A100), ND v5 (H100).
+// Machines of Microsoft Azure: NC (V100, A100), ND v2 (V100), v4 (A100), v5 (H100).
 #pragma once
 
 #include <gx/sim/catalog/gpus.hpp>     // v100, a100, h100

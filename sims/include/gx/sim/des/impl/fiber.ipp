@@ -1,4 +1,4 @@
-// Fiber: the switch, the exceptions of each side, and what sanitizers need to know of it.
+// Fiber: the switch, exceptions of each side, and what sanitizers need to know.
 #pragma once
 
 #include <array>    // two words of exception state

@@ -1,4 +1,4 @@
-// Cluster: a run, its ranks, the check of its options, and its description in a report.
+// Cluster: a run, its ranks, check of options, and description in a report.
 #pragma once
 
 #include <algorithm>  // min

@@ -1,5 +1,5 @@
-// desc: how an array lies in memory, and plans of primitives over such arrays; what differs between
-// versions 2 and 3 of oneDNN is in this header.
+// desc: how an array lies in memory, and plans of primitives over such arrays.
+// What differs between versions 2 and 3 of oneDNN is in this header.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>          // descriptors, primitives

@@ -1,5 +1,5 @@
-// handles: owners of oneDNN's objects in its C interface, and errors of its calls. The C++
-// interface of oneDNN takes a second to compile.
+// handles: owners of oneDNN's objects in its C interface, and errors of calls.
+// The C++ interface of oneDNN takes a second to compile.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>  // engines, streams, primitives

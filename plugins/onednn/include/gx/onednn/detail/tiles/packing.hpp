@@ -1,5 +1,4 @@
-// packing: channels of pixels as rows and as columns of tiles, and where pixels lie that are
-// numbered with zeros between them.
+// packing: channels of pixels as rows and columns of tiles; places of numbered pixels.
 #pragma once
 
 #include <algorithm>  // min

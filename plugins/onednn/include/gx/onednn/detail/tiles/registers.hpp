@@ -1,4 +1,4 @@
-// registers: the tile registers of AMX, and the same in plain C++ for CPUs and tests without them.
+// registers: AMX's tile registers, and the same in C++ for CPUs and tests without them.
 #pragma once
 
 #include <array>    // emulated registers

@@ -1,4 +1,4 @@
-// Emulated grid: the threads of a kernel's blocks as fibers, in an order that a seed decides.
+// Emulated grid: threads of a kernel's blocks as fibers, ordered by a seed.
 #pragma once
 
 #include <concepts>         // integral
