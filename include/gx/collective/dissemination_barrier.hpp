@@ -12,8 +12,8 @@
 
 namespace gx::collective {
 
-/// In step s rank r sends to rank r + 2^s and receives from rank r - 2^s, modulo n: a chain of
-/// messages has then reached it from each of the 2^(s+1) - 1 ranks before it.
+/// In step s rank r sends to rank r + 2^s, modulo n. It receives from rank r - 2^s, modulo n: a
+/// chain of messages has then reached it from each of the 2^(s+1) - 1 ranks before it.
 ///
 /// Wire:  ceil(log2 n) steps of one message that holds nothing; the least possible where a rank
 ///        sends one message a step.

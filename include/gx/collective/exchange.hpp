@@ -91,8 +91,8 @@ concept NamesItsRoot = !has_root(C::promise) || requires(const C& c) {
 };
 }  // namespace collective::detail
 
-/// A collective that names its promise, as `static constexpr Promise promise`, with the owners or
-/// the root that the promise speaks of. prove() in proof.hpp checks it.
+/// A collective that names its promise, as `static constexpr Promise promise`. It has the owners or
+/// the root that the promise speaks of. prove() in proof.hpp checks the promise.
 template <class C>
 concept PromisingCollective =
     Collective<C> && collective::detail::NamesItsPromise<C> &&

@@ -201,8 +201,8 @@ private:
         }
         rank_ = rank;
     }
-    /// f(to, step) for the messages of `rank` that are added where they arrive, and whose chunks it
-    /// has neither scaled nor added to before.
+    /// f(to, step) for the messages of `rank` that are added where they arrive. Messages whose
+    /// chunks it has scaled or added to before are left out.
     template <Collective C, class F>
     void each_unscaled(const C& c, int rank, F f) {
         auto& is_scaled = is_scaled_;  // begin() fills it

@@ -36,7 +36,7 @@ class NodeMemory final : public MemoryResource {
 public:
     /// For processes that this one forks: each then calls be(). nullptr: the system has none.
     [[nodiscard]] GX_DECL static std::unique_ptr<NodeMemory> for_children(int ranks);
-    /// Of all ranks of a session, which call it equally often, each with the ranks of its machine
+    /// Of all ranks of a session, which call it equally often. Each gives the ranks of its machine
     /// in `members`, its own among them; none: all are of one. The first of a machine makes a
     /// memory without a name, and the others open it through /proc. nullptr on all ranks of the
     /// session: not each of them can.

@@ -102,8 +102,8 @@ public:
     /// Stops all ranks. An empty text may be followed by a call with the sentence.
     /// `exit_status`: 1 to 255.
     void fail(std::string_view text, int exit_status = 1);
-    /// Stops all ranks, because `peer` is late, or a rank that it waits for, unless something has
-    /// stopped them before. `by`: the wait that met its deadline.
+    /// Stops all ranks, unless something has stopped them before. The reason: `peer` is late, or a
+    /// rank that it waits for. `by`: the wait that met its deadline.
     void blame(int peer, const WaitsFor* by = nullptr);
     void leave();
     /// Waits until all ranks have left or are gone, and on the root until their connections have

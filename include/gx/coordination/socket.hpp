@@ -121,8 +121,8 @@ private:
 /// any.
 [[nodiscard]] GX_DECL std::string listening_host(const std::string& host);
 
-/// The IP address of this machine that the other end of a TCP connection sees, an IPv6 address in
-/// brackets; "" of any other socket.
+/// The IP address of this machine that the other end of a TCP connection sees. An IPv6 address is
+/// in brackets. "" of any other socket.
 [[nodiscard]] GX_DECL std::string host_of(const Descriptor& connection);
 
 /// Whether this errno means that file descriptors or memory are exhausted.

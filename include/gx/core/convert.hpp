@@ -53,7 +53,7 @@ void run(std::span<const typename From::storage> from, std::span<typename To::st
     portable<From, To, combining>(from.data() + done, to.data() + done, from.size() - done, factor);
 }
 
-/// to = (to * of_to + from * of_from) * of_sum in one pass, for the first elements of `to`; returns
+/// to = (to * of_to + from * of_from) * of_sum in one pass. For the first elements of `to`; returns
 /// their number. Products and sum are rounded each.
 inline std::size_t add_products(std::span<const float> from, std::span<float> to, float of_from,
                                 float of_to, float of_sum, Simd simd) {

@@ -78,8 +78,8 @@ concept TakesPixels = bool(D::takes_pixels);
 template <class D>
 concept TakesSecondLabels = bool(D::takes_second_labels);
 
-/// A device whose forward and backward may run on any thread, one at a time, beside those of other
-/// devices: 'static constexpr bool concurrent_passes = true'.
+/// A device whose forward and backward may run on any thread. They run one at a time, beside those
+/// of other devices: 'static constexpr bool concurrent_passes = true'.
 template <class D>
 concept ConcurrentPasses = bool(D::concurrent_passes);
 

@@ -24,8 +24,8 @@ public:
     using Error::Error;
 };
 
-/// Base of exceptions that end a rank's code where nothing failed in it, as the death of a
-/// simulated rank: worlds throw and catch them, and nothing names them.
+/// Base of exceptions that end a rank's code where nothing failed in it. One is the death of a
+/// simulated rank. Worlds throw and catch them, and nothing names them.
 struct EndsRank {};
 
 /// Queued work that was to repeat that of a step before, and does not.

@@ -19,8 +19,8 @@ concept PixelAugmentation =
         { a(pixels, size, draws) } -> std::same_as<void>;
     };
 
-/// Pillow's ImageEnhance on RGB: a blend of `factor` parts of the image, and 1 - factor of black,
-/// of the image's mean grey, or of the image in grey. 1: unchanged.
+/// Pillow's ImageEnhance on RGB pixels: a blend of `factor` parts of the image, and 1 - factor of
+/// black, of the image's mean grey, or of the image in grey. 1: unchanged.
 /// Shapes: pixels (height, width, 3).
 /// Order:  the bits of Pillow: in float, cut off to whole numbers.
 GX_DECL void adjust_brightness(std::uint8_t* pixels, ImageSize size, float factor);
@@ -37,7 +37,7 @@ struct ColourJitter {
     GX_DECL void operator()(std::uint8_t* pixels, ImageSize size, const SampleDraws& draws) const;
 };
 
-/// Adds to all pixels the three principal components of ImageNet's colours, each times its
+/// Adds to all pixels the three principal components of ImageNet's colours. Each is times its
 /// eigenvalue and a normal number of deviation `deviation`. Rounded to nearest and clamped.
 /// Source: Krizhevsky et al. 2012, section 4.1; the components of MXNet's pca_noise and of
 ///         fb.resnet.torch, on pixels of 0 ... 255.
@@ -60,8 +60,8 @@ struct PcaNoise {
     }
 };
 
-/// Adds whole numbers to hue, saturation and lightness of OpenCV's 8-bit HLS: hue in 0 ... 180 of
-/// two degrees each, the others in 0 ... 255; each is cut off at its ends, hue too.
+/// Adds whole numbers to hue, saturation and lightness of OpenCV's 8-bit HLS pixels. Hue is in
+/// 0 ... 180 of two degrees each, the others in 0 ... 255; each is cut off at its ends, hue too.
 /// Shapes: pixels (height, width, 3).
 /// Order:  OpenCV's formulas in float, rounded to nearest, there and back.
 GX_DECL void shift_hsl(std::uint8_t* pixels, ImageSize size, int hue, int saturation,

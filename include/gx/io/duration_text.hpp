@@ -8,8 +8,8 @@
 
 namespace gx {
 
-/// Returns `t` in the largest of s, ms, us and ns that is not above it, with all its digits:
-/// "8 ms", "2.01 ms", "600 s", "0 ns". Exact: equal texts are equal times.
+/// Returns `t` in the largest of s, ms, us and ns not above it. It has all its digits: "8 ms",
+/// "2.01 ms", "600 s", "0 ns". Exact: equal texts are equal times.
 [[nodiscard]] GX_DECL std::string duration_text(Nanoseconds t);
 
 }  // namespace gx

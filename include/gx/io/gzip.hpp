@@ -20,8 +20,8 @@ namespace detail::loader {
 
 }  // namespace detail::loader
 
-/// Returns all bytes of `file`, those of its gzip stream if its first two bytes announce one, or
-/// the first `most` where there are more; what follows is neither unpacked nor checked.
+/// Returns all bytes of `file`, unpacked if its first two announce a gzip stream. Returns the first
+/// `most` where there are more; what follows is neither unpacked nor checked.
 /// Errors: gx::Error when it cannot be read; when its gzip stream is cut off, fails its check sum
 ///         or length, or is followed by other bytes. A flipped bit that leaves the contents as they
 ///         were (gzip's time, padding) goes unnoticed.

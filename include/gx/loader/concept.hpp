@@ -66,7 +66,7 @@ template <class L>
 concept Loader = detail::loader::KnowsItsData<L> && detail::loader::WalksAnEpoch<L> &&
                  detail::loader::KeepsBatches<L>;
 
-/// A loader that can begin an epoch behind its first images, as the rest of an epoch needs that
+/// A loader that can begin an epoch behind its first images. For the rest of an epoch that
 /// another number of ranks has begun.
 ///
 ///     begin_epoch(epoch, done)   without the first `done` images of the epoch's order, which does

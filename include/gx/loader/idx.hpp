@@ -26,8 +26,9 @@ struct IdxArray {
 /// Source: LeCun, Cortes, Burges, "The MNIST database of handwritten digits", file formats.
 [[nodiscard]] GX_DECL IdxArray read_idx(const std::filesystem::path& file, int dimensions);
 
-/// Reads a data set of one channel from a file of images (count, H, W) and one of labels (count).
-/// Its pixels are normalised by their own mean and deviation.
+/// Reads a data set of one channel from a file each of images and labels. Its pixels are normalised
+/// by their own mean and deviation.
+/// Shapes: the files' images (count, H, W) and labels (count).
 /// Errors: gx::Error as read_idx; for counts that differ; for the first label not below `classes`.
 [[nodiscard]] GX_DECL Dataset read_idx_dataset(const std::filesystem::path& images,
                                                const std::filesystem::path& labels, int classes,

@@ -180,8 +180,8 @@ public:
     [[nodiscard]] std::uint64_t content() const {
         return source_ ? functions_->content(source_) : 0;
     }
-    /// Times that another sample took the place of one that could not be decoded, since the source
-    /// was made, but the first `before`; 0 where the source does not count them.
+    /// Times that another sample took the place of one that could not be decoded. Counted since the
+    /// source was made, but the first `before`; 0 where the source does not count them.
     [[nodiscard]] LeftOut skipped(std::int64_t before = 0) const {
         return source_ ? functions_->skipped(source_, before) : LeftOut();
     }

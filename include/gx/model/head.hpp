@@ -164,7 +164,7 @@ constexpr int append(GraphBuilder& b, const Graph& from, const Op& op, std::arra
 }
 }  // namespace detail::head
 
-/// The layers of M from `Layer` on, as a network whose images are what the layers before it make of
+/// The layers of M from `Layer` on, as a network. Its images are what the layers before it make of
 /// an image: train it on Features, and the layers before it are neither updated, nor have they
 /// gradients, nor are any communicated.
 ///

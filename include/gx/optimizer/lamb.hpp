@@ -14,8 +14,7 @@
 
 namespace gx {
 
-/// For every parameter tensor, with m = v = 0 before the first update, t = step + 1 and ||.|| the
-/// square root of the sum of squares over the tensor:
+/// For every parameter tensor:
 ///
 ///     g = gradient * unscale
 ///     m = beta1 * m + (1 - beta1) * g
@@ -23,9 +22,10 @@ namespace gx {
 ///     u = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * w
 ///     w = w - rate * ratio * u       ratio = ||w|| / ||u||, at most max_ratio
 ///
-/// ratio is 1 where ||w|| or ||u|| is 0. Biases and batch norm's gamma and beta have ratio 1 and no
-/// weight decay, unless `adapt_bias` and `adapt_batch_norm` include them. Without `correct_bias`
-/// the moments are not divided.
+/// m and v are 0 before the first update, and t is step + 1. ||.|| is the square root of the sum of
+/// squares over the tensor. ratio is 1 where ||w|| or ||u|| is 0. Biases and batch norm's gamma and
+/// beta have ratio 1 and no weight decay, unless `adapt_bias` and `adapt_batch_norm` include them.
+/// Without `correct_bias` the moments are not divided.
 ///
 /// Norms are exact sums (SquaredSum) of floats, rounded once, so that the device's layout and the
 /// number of slices change no bit; parts of tensors on several ranks add up as those of Lars do.

@@ -14,16 +14,15 @@
 
 namespace gx {
 
-/// For every parameter tensor, with v = 0 before the first update and ||.|| the square root of the
-/// sum of squares over the tensor:
+/// For every parameter tensor, from v = 0 before the first update:
 ///
 ///     ratio = trust * ||w|| / (||gradient|| * unscale + weight_decay * ||w|| + epsilon)
 ///     v = momentum * v + rate * ratio * (gradient * unscale + weight_decay * w)
 ///     w = w - v
 ///
-/// ratio is 1 where ||w|| or the denominator is 0: a tensor that starts at zero moves. Biases and
-/// batch norm's gamma and beta have ratio 1 and no weight decay, unless `adapt_bias` and
-/// `adapt_batch_norm` include them.
+/// ||.|| is the square root of the sum of squares over the tensor. ratio is 1 where ||w|| or the
+/// denominator is 0: a tensor that starts at zero moves. Biases and batch norm's gamma and beta
+/// have ratio 1 and no weight decay, unless `adapt_bias` and `adapt_batch_norm` include them.
 ///
 /// Norms are exact sums (SquaredSum), rounded once: the device's layout and padding, the vector
 /// width and the number of slices change no bit. Where a tensor lies on several ranks, each adds

@@ -24,8 +24,8 @@
 
 namespace gx {
 
-/// Bytes of memory for each element of a bucket that a reducer's kernels read and write beside its
-/// collectives, for what times it without data: casts, scalings. See traffic_bytes().
+/// Bytes that a reducer's kernels read and write for each element of a bucket. Of casts and
+/// scalings, beside its collectives; for what times it without data. See traffic_bytes().
 struct KernelTraffic {
     int before = 0, after = 0;  ///< the collectives; 0: there is no kernel
 };
@@ -72,7 +72,7 @@ template <Element E, DividePolicy Divide>
             in_place && Divide::after(ranks) == 1.0f ? 0 : cast};
 }
 
-/// Part k of the bucket, of K contiguous parts cut like chunks, is summed by collective k on
+/// The mean of a bucket in K contiguous parts, cut like chunks. Part k is summed by collective k on
 /// channel k.
 ///
 ///     wire[i] = E::encode(bucket[i] * Divide::before(n))     at the start

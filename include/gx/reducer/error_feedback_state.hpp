@@ -16,7 +16,7 @@
 
 namespace gx {
 
-/// One rank's residual of a whole gradient, in the gradient's layout, for a reducer that sends less
+/// One rank's residual of a whole gradient, in the gradient's layout. For a reducer that sends less
 /// than it is given.
 ///
 /// With s gradients in flight there are s residuals, and gradient g works on residual g mod s: it

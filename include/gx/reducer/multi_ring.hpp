@@ -10,9 +10,9 @@
 
 namespace gx {
 
-/// Mean over all ranks by K ring all-reduces, each over one of K contiguous parts of the bucket, in
-/// K machine orders (collective/machine_orders.hpp): flows of one machine go to different peers, so
-/// a per-flow bandwidth cap applies to each of K flows.
+/// Mean over all ranks by K ring all-reduces in K machine orders. Each is over one of K contiguous
+/// parts of the bucket. In these orders (collective/machine_orders.hpp) flows of one machine go to
+/// different peers, so a per-flow bandwidth cap applies to each of K flows.
 ///
 /// Wire:   2 (n - 1) steps; 2 (n - 1) / n of the bucket, in elements E, sent by each rank.
 /// Order:  the bits depend on the placement, on K and on where buckets are cut; not on the world,

@@ -58,7 +58,7 @@ enum class Part : unsigned char {
 /// Returns `text` with the characters that HTML and SVG reserve escaped.
 [[nodiscard]] GX_DECL std::string escaped(std::string_view text);
 
-/// Returns round numbers from `least` to `most`, about `count` of them, in steps of 1, 2 or 5
+/// Returns round numbers from `least` to `most`, about `count` of them. Their steps are 1, 2 or 5
 /// times a power of ten.
 [[nodiscard]] GX_DECL std::vector<double> ticks(double least, double most, int count = 5);
 

@@ -53,8 +53,8 @@ template <Element E>
     return {unit_roundoff<E>(), smallest_positive<E>(), largest_finite<E>()};
 }
 
-/// Largest error of the mean of n values whose magnitudes add up to S, when they are rounded to
-/// the wire, added in any order with a rounding to float and to the wire after each of the n - 1
+/// Largest error of the mean of n values whose magnitudes add up to S. They are rounded to the
+/// wire, added in any order with a rounding to float and to the wire after each of the n - 1
 /// additions, and divided in float before, after or both. With u and v the unit roundoffs of the
 /// wire and of float:
 ///

@@ -72,8 +72,8 @@ GX_DECL void check_all(const ReducerUnderTest& r, const AnyWorld& world, std::ui
 // An exception that ends a world, such as a race that a simulated cluster found, is a violation
 // with the check "exception".
 
-/// Reductions are complete and all ranks end with the same bits, at every placement and length,
-/// whole and in buckets.
+/// Reductions are complete and all ranks end with the same bits. So they do at every placement and
+/// length, whole and in buckets.
 /// For each of them also: bytes_sent is what was sent, and steps are the message_rounds that were
 /// counted, or those of R's plan, which counts idle rounds too ("traffic"); channels are those that
 /// R announces ("channels"); every message was waited for and unchanged until then ("messages");
@@ -118,10 +118,11 @@ void check_arrival(const Worlds& on, std::uint64_t seed, ConformanceReport& repo
     check_arrival(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// A value that is not finite on one rank, or overflows on the wire, ends not finite on all ranks
-/// alike, also where no value of a bucket is finite, and in any bucket of a gradient. Rounded: at
-/// its own element, and other elements keep their means; other accuracies: at some element, so that
-/// the step is skipped. All ranks end with the same bits, NaNs too. Check "overflow".
+/// A value that is not finite on one rank ends so on all alike. One that overflows on the wire
+/// does, too. Both hold where no value of a bucket is finite, and in any bucket of a gradient.
+/// Rounded: at its own element, and other elements keep their means; other accuracies: at some
+/// element, so that the step is skipped. All ranks end with the same bits, NaNs too.
+/// Check "overflow".
 ///
 ///     ranks    12 elements: 2, 3 and 2 x 4, whole and in buckets of 5; all of them at 1, 2, 2 x 2
 ///     lengths  in the first, the middle or the last element alone: 64 at 1 to 5, 2 x 3 and 7
@@ -139,9 +140,10 @@ void check_staleness(const Worlds& on, std::uint64_t seed, ConformanceReport& re
     check_staleness(under_test<R>(), any_world(on), seed, report);
 }
 
-/// When a rank takes no part, or none behind a gradient's first bucket, or its first two, or none
-/// behind a first gradient, every other rank reports an incomplete reduction, at least one names
-/// the lost rank, and nothing hangs. Check "lost rank".
+/// A rank that takes no part leaves reductions incomplete, and nothing hangs. Every other rank
+/// reports an incomplete reduction, and at least one names the lost rank. So, too, when it takes
+/// none behind a gradient's first bucket, or its first two, or behind a first gradient.
+/// Check "lost rank".
 ///
 ///     ranks    2, 3 and 5 on one machine, 2 x 2 without the first of a machine; where ranks are
 ///              threads 3 x 1, 2 x 3 without its last and 2 x 2 without another, too: processes
@@ -152,7 +154,7 @@ void check_lost_rank(const Worlds& on, std::uint64_t seed, ConformanceReport& re
     check_lost_rank(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// A fresh reducer that is given each rank's saved state() continues bit for bit, so nothing is
+/// A fresh reducer that is given each rank's saved state() continues bit for bit. So nothing is
 /// kept beside state(), and each rank gets its own; a replicated state is equal on all ranks.
 /// `checkpoint` is what is under test where it is not the reducer. Saved after 4 and after 250
 /// calls, continued for as many; what needs more is not found. Check "state". Any accuracy.
@@ -174,9 +176,9 @@ void check_skipped(const Worlds& on, std::uint64_t seed, ConformanceReport& repo
     check_skipped(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// Gradients times a loss scale that changes from one to the next, by powers of two, give the means
-/// without it times the scale, bit for bit, and the same state(): what a reducer keeps is in
-/// unscaled units. Check "loss scale". Any accuracy.
+/// Gradients times a changing loss scale give the means without it times the scale. They do bit for
+/// bit, and with the same state(), where the scale changes from one to the next by powers of two:
+/// what a reducer keeps is in unscaled units. Check "loss scale". Any accuracy.
 ///
 ///     ranks    as check_skipped
 ///     scales   1/2 to 65 536, where steps are skipped at 1/2, 2048 and 65 536
@@ -210,14 +212,15 @@ void check_progress(const Worlds& on, std::uint64_t seed, ConformanceReport& rep
     check_progress(under_test<R, false>(), any_world(on), seed, report);
 }
 
-/// The average over equal gradients is no further from their mean than chance takes one value in
-/// 10^11, by Bernstein's inequality: over 1,000 reductions of 16 elements of magnitudes from 2^-6
-/// to 2^6 at 2 ranks; and over 20 reductions, else over 200, else, of no more than 4,097 elements,
-/// over 2,000, of each of 65 to 65,600 elements of like magnitude, and of each 64 of them projected
-/// on their mean. A value's variance, in parts of its magnitude, is taken to be at least that of
-/// all of them. Check "bias". Where equal gradients draw other values, so they do under another
-/// plan.seed: check "seed". Whether ranks, or buckets, draw alike is not looked at: both are
-/// unbiased, but where all ranks draw alike the variance does not fall with their number.
+/// The average over equal gradients is no further from their mean than chance allows. So far chance
+/// takes one value in 10^11, by Bernstein's inequality: over 1,000 reductions of 16 elements of
+/// magnitudes from 2^-6 to 2^6 at 2 ranks; and over 20 reductions, else over 200, else, of no more
+/// than 4,097 elements, over 2,000, of each of 65 to 65,600 elements of like magnitude, and of each
+/// 64 of them projected on their mean. A value's variance, in parts of its magnitude, is taken to
+/// be at least that of all of them. Check "bias". Where equal gradients draw other values, so they
+/// do under another plan.seed: check "seed". Whether ranks, or buckets, draw alike is not looked
+/// at: both are unbiased, but where all ranks draw alike the variance does not fall with their
+/// number.
 /// Accuracy: unbiased.
 ///
 ///     ranks    1 to 8 at 65 elements, whole or in four buckets; 2 at 4,097 and 65,600, whole; 3 at

@@ -160,8 +160,9 @@ struct SkipLastOfOddBucket : Mutant<R> {
     }
 };
 
-/// Does not reduce the last element of a bucket whose length is above 2048, not one that the kit
-/// lists, and `Period` - 1 modulo `Period`, as a kernel that forgets a tail of its vectors.
+/// Does not reduce the last element of a bucket of an unlisted length above 2048. The length is
+/// none that the kit lists, and `Period` - 1 modulo `Period`, as for a kernel that forgets a tail
+/// of its vectors.
 template <Reducer R, std::size_t Period = 1>
 struct SkipLastOfUnlistedLength : Mutant<R> {
     ReduceReport all_reduce(Transport auto& link, const Bucket& bucket) {

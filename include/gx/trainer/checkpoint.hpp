@@ -168,8 +168,8 @@ GX_COLD [[nodiscard]] GX_DECL std::vector<std::filesystem::directory_entry> chec
 GX_COLD [[nodiscard]] GX_DECL FoundCheckpoint latest_checkpoint(const std::filesystem::path& folder,
                                                                 const Graph& graph);
 
-/// Step rows of the epochs before the last of `c`, read from the checkpoints of the same run that
-/// lie beside `path`; epochs whose checkpoint is missing or of another run are omitted.
+/// Step rows of the epochs before the last of `c`. They are read from the checkpoints of the same
+/// run that lie beside `path`; epochs whose checkpoint is missing or of another run are omitted.
 /// Cost: each checkpoint keeps the step rows of one epoch, so that a run writes O(steps) of them.
 GX_COLD [[nodiscard]] GX_DECL std::vector<StepRow> earlier_steps(const std::filesystem::path& path,
                                                                  const Checkpoint& c);

@@ -23,8 +23,8 @@ struct Phase {
     constexpr bool operator==(const Phase&) const = default;
 };
 
-/// When a run with an output folder writes checkpoints beside those of each epoch, and which of
-/// them it keeps. A thread of the root writes them beside training, from a copy of the state; a run
+/// When a run writes checkpoints beside those of each epoch, and which it keeps. The run has an
+/// output folder. A thread of the root writes them beside training, from a copy of the state; a run
 /// returns when all are on disk. One within an epoch waits for the gradients in flight, which is
 /// training time; the copy is none. A run that continues on survivors writes them after each epoch,
 /// and one that goes back to checkpoints (Recovery::checkpoint) every so many steps, too.

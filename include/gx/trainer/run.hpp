@@ -158,8 +158,8 @@ GX_COLD GX_DECL void fail(Run& run, const std::exception_ptr& error) noexcept;
 /// Fills in what the checkpoint of a run that is over holds: rows, times, cost.
 GX_COLD GX_DECL void restore_record(const Run& run, RunRecord& record);
 
-/// The last epoch of a checkpoint that lies at the end of the run, where it is to be tested and was
-/// not. A run that continues on survivors makes no test without training: none.
+/// The last epoch of a checkpoint that lies at the end of the run. Given where it is to be tested
+/// and was not. A run that continues on survivors makes no test without training: none.
 GX_COLD [[nodiscard]] GX_DECL std::optional<EpochRow> last_without_test(const Run& run);
 
 /// What a rank compares with the others before it starts.
@@ -169,17 +169,18 @@ GX_COLD [[nodiscard]] GX_DECL RunTerms terms_of(const Run& run, int ranks);
 /// Errors: gx::Error if the schedules can't go on with the ranks that are left.
 GX_COLD GX_DECL void plan_for_survivors(Run& run, const RunWorld& world, Nanoseconds restart_time);
 
-/// The newest of the checkpoints within epochs, which `all` has in the order of their steps, that
-/// is whole and newer than the epochs' that are; notes what is wrong with newer ones. One that
+/// The newest whole checkpoint within epochs, where newer than the epochs' whole ones. `all` has
+/// those within epochs in the order of their steps; notes what is wrong with newer ones. One that
 /// could not be written, or is torn, costs no more than the steps since another. Waits until all
 /// are written.
 GX_COLD [[nodiscard]] GX_DECL WrittenStep newest_whole(const Run& run,
                                                        const std::vector<WrittenStep>& all,
                                                        RunRecord& record);
 
-/// Makes all members of the next world go on from the newest checkpoint of this run, or anew where
-/// there is none and it began so; `record` keeps the rows of what it goes on from. `begun`: epochs
-/// done before it; `written`: by the root, at the end of the world that has lost ranks.
+/// Makes all members of the next world go on from the newest checkpoint. It is of this run; where
+/// there is none and the run began so, they go on anew. `record` keeps the rows of what it goes on
+/// from. `begun`: epochs done before it; `written`: by the root, at the end of the world that has
+/// lost ranks.
 /// Errors: gx::Error where a run that was resumed has no checkpoint left that is whole.
 GX_COLD GX_DECL void go_back(Run& run, Membership& members, int begun, Written written,
                              RunRecord& record);

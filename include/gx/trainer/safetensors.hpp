@@ -32,9 +32,9 @@ struct SafetensorsFile {
     bool summed = false;  ///< whether it has a checksum of gx, which was verified
 };
 
-/// Writes tensors as F32, in the order given, and `metadata` as "__metadata__", with a checksum in
-/// its field "gx.crc32": of names, shapes and numbers, so that it still fits where another program
-/// has written them again in another order.
+/// Writes tensors as F32, in the order given, and `metadata`. That is in "__metadata__", with a
+/// checksum in its field "gx.crc32": of names, shapes and numbers, so that it still fits where
+/// another program has written them again in another order.
 /// Errors: as write_file.
 /// Source: github.com/huggingface/safetensors, README.md, section "Format".
 GX_COLD GX_DECL void write_safetensors(const std::filesystem::path& path,

@@ -62,8 +62,8 @@ GX_COLD GX_DECL void check_mixed(const Sources& data, bool evaluate, bool takes,
 /// Errors: gx::Error for 8-bit batches on a device that takes none.
 GX_COLD GX_DECL void check_pixels(bool wanted, bool takes, const std::string& device);
 
-/// Why `model` does not take images of this shape, with the layer where it ends and the height and
-/// width of the smallest square image that fits; empty if it does. `trouble`: that of the model.
+/// Why `model` does not take images of this shape; empty if it does. With the layer where it ends,
+/// and the height and width of the smallest square image that fits. `trouble`: that of the model.
 GX_COLD [[nodiscard]] GX_DECL std::string misfit(std::string_view model,
                                                  GraphTrouble (*trouble)(const GraphOptions&),
                                                  ImageShape input);

@@ -6,8 +6,8 @@
 
 namespace gx::collective::detail {
 
-/// n ranks as p = 2^levels virtual ones, p the largest power of two within n, and extra = n - p: of
-/// the first 2 extra ranks the even ones first send all to the next rank, stay out, and get the
+/// n ranks as p = 2^levels virtual ones. p is the largest power of two within n, and extra = n - p.
+/// Of the first 2 extra ranks the even ones first send all to the next rank, stay out, and get the
 /// result at the end. Where n is a power of two, there are no such steps.
 class PowerOfTwoFold {
 public:

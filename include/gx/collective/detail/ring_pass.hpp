@@ -8,8 +8,8 @@
 
 namespace gx::collective::detail {
 
-/// Position p sends chunk p + ahead to position p + 1 and receives chunk p + ahead - 1, modulo n.
-/// `ahead` is from 1 - n to n.
+/// Position p sends chunk p + ahead to position p + 1, modulo n. It receives chunk p + ahead - 1,
+/// modulo n. `ahead` is from 1 - n to n.
 [[nodiscard]] constexpr Exchange ring_step(const MachineOrder& order, int rank, int ahead,
                                            Combine combine) {
     const int n = order.ranks(), p = order.position_of(rank), send = p + ahead;

@@ -16,11 +16,11 @@ namespace gx {
 struct CropOptions {
     ResizeMode mode = ResizeMode::antialiased;
     bool mirrored = false;
-    /// JPEGs may be decoded at 4, 2 or 1 eighths where the part then still has this many times the
-    /// pixels of the output in each direction; 0: never, so that the bits are those of a whole
-    /// decode. As Pillow's reducing_gap. Antialiased, on a smooth image with some texture, 2 and 3
-    /// differ from never by at most 2 of 255, 1 by 4; of 4:1:1, whose colour is scaled to a quarter
-    /// of the width, by 3 and 14. What is sharper differs more.
+    /// JPEGs may be decoded at 4, 2 or 1 eighths, as by Pillow's reducing_gap. They are so where
+    /// the part then still has this many times the pixels of the output in each direction; 0:
+    /// never, so that the bits are those of a whole decode. Antialiased, on a smooth image with
+    /// some texture, 2 and 3 differ from never by at most 2 of 255, 1 by 4; of 4:1:1, whose colour
+    /// is scaled to a quarter of the width, by 3 and 14. What is sharper differs more.
     double reducing_gap = 0;
 };
 

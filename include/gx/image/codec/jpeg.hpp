@@ -41,8 +41,9 @@ public:
     [[nodiscard]] static constexpr ImageSize scaled(ImageSize size, int eighths) {
         return {(size.width * eighths + 7) / 8, (size.height * eighths + 7) / 8};
     }
-    /// Begins `region` of the image, or of the image scaled to `eighths` = 1, 2, 4 or 8 of 8.
-    /// Scaled pixels are those of smaller inverse DCTs, not of any resize; see CropOptions.
+    /// Begins `region` of the image scaled to `eighths` of 8. `eighths` is 1, 2, 4 or 8, which is
+    /// the image itself. Scaled pixels are those of smaller inverse DCTs, not of any resize; see
+    /// CropOptions.
     GX_DECL void begin(ImageRegion region, int eighths = 8);
     /// The next rows of the region; none behind the last.
     GX_DECL ImageRows next();

@@ -16,8 +16,8 @@
 namespace gx {
 
 struct RecordIoOptions : EncodedOptions {
-    /// Files "id <tab> label <tab> path": their labels replace those of the records that have the
-    /// same id, as MXNet's path_imglist does, and their paths are the samples' names.
+    /// Files of lines "id <tab> label <tab> path", as MXNet's path_imglist. Their labels replace
+    /// those of the records that have the same id, and their paths are the samples' names.
     std::vector<std::filesystem::path> lists{};
 };
 

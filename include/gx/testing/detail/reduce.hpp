@@ -56,8 +56,9 @@ GX_DECL Reductions reduce(const ReducerUnderTest& r, const AnyWorld& world, Plac
                           std::vector<Rows> jobs, ConformanceReport& report,
                           const ReduceOptions& options = {});
 
-/// Whether vectors of state() that are laid out as a gradient are as long as one that goes in
-/// buckets; where not, that is in the report.
+/// Whether gradient-like vectors of state() are as long as a gradient in buckets. They are laid out
+/// as a gradient, and compared with one that goes in buckets; where they are not as long, that is
+/// in the report.
 GX_DECL bool state_is_as_long(const ReducerUnderTest& r, ConformanceReport& report);
 
 /// Complete, the same bits on all ranks, honest reports, own channels, no message left open.

@@ -97,9 +97,9 @@ private:
     std::map<const std::byte*, Allocation> allocations_{};
 };
 
-/// From here on, a host that touches far memory writes one sentence to standard error that names
-/// the buffer, its rank and the byte; then the previous handler of SIGSEGV ends the process: the
-/// system's, or a sanitizer's with its report.
+/// Names accesses of hosts to far memory from here on. A host that touches it writes one sentence
+/// to standard error that names the buffer, its rank and the byte; then the previous handler of
+/// SIGSEGV ends the process: the system's, or a sanitizer's with its report.
 GX_DECL void name_host_accesses();
 
 }  // namespace gx::testing

@@ -41,15 +41,16 @@ struct EarlierCheckpoints {
     std::vector<KeptCheckpoint> behind{};  ///< that step: the present part does those steps anew
 };
 
-/// The checkpoints in a folder that a run which goes on at `step` has by their names, with the
-/// accuracies of its record where its epochs are `tested`; of epochs, those in the record.
+/// The checkpoints in a folder that a run which goes on at `step` has. They are known by their
+/// names, with the accuracies of its record where its epochs are `tested`; of epochs, those in the
+/// record.
 [[nodiscard]] GX_COLD GX_DECL EarlierCheckpoints checkpoints_of(const std::filesystem::path& folder,
                                                                 std::int64_t step,
                                                                 const RunRecord& record,
                                                                 bool tested);
 
-/// Writes the checkpoints of a run, of all its worlds, one after the other, on a thread of its own:
-/// from the first on, so that a process may fork before.
+/// Writes the checkpoints of a run on a thread of its own. Those of all its worlds come one after
+/// the other. The thread is there from the first on, so that a process may fork before.
 ///
 /// Errors: of a file that can't be written: a sentence in take_news(). What was there before, and
 ///         all other checkpoints that are kept, stay as they are.

@@ -32,8 +32,8 @@ struct Course {
     [[nodiscard]] int phase_of(std::int64_t step) const {
         return timetable.phase_of_epoch(epoch_at(image_of(step)));
     }
-    /// The step of a run with this timetable from the start whose images are those of `step`, or
-    /// the last to begin before them: what a schedule is evaluated at.
+    /// The step that a schedule is evaluated at. In a run with this timetable from the start it is
+    /// the one whose images are those of `step`, or the last to begin before them.
     [[nodiscard]] std::int64_t schedule_step(std::int64_t step) const {
         return timetable.schedule_step_at(image_of(step));
     }

@@ -112,8 +112,8 @@ protected:
     GX_DECL void report_written();
     GX_COLD GX_DECL void take_news();
     GX_COLD GX_DECL void warn_of_checkpoint(std::int64_t step, const std::string& error);
-    /// Where buckets of the timed model are so few of the trained one's elements that ranks can't
-    /// share them as they would share those that are timed.
+    /// Warns where buckets of the timed model are too few of the trained one's elements. Ranks then
+    /// can't share them as they would share those that are timed.
     GX_COLD GX_DECL void warn_of_small_buckets(std::int64_t elements, double wire_scale);
     /// At the end of the run: all are on disk.
     GX_COLD GX_DECL void finish_writing();

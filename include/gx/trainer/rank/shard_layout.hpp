@@ -14,8 +14,8 @@
 
 namespace gx::detail::trainer {
 
-/// What lies both in the parts of a rank and in a parameter's slice, without the padding between,
-/// one run of contiguous elements behind the other.
+/// What lies both in the parts of a rank and in a parameter's slice. It is without the padding
+/// between, one run of contiguous elements behind the other.
 /// Order: that of the parts; within a part, of the slices.
 class ShardLayout {
 public:

@@ -254,7 +254,7 @@ struct KeepSettled {
     void operator()(std::span<std::int64_t> kept) const { kept[0] = gradient + 1; }
 };
 
-/// The last `passes` forward passes on a device, as its queue has made them, and those of the last
+/// The last `passes` forward passes on a device, as its queue has made them. And those of the last
 /// `gradients` that its reducer has settled: the host is ahead.
 template <class M>
 class PassSlots {

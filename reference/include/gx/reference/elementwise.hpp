@@ -34,8 +34,9 @@ inline void pass_back(ReadMaps dy, WriteMaps dx) {
     for (std::size_t i = 0; i < dy.elements(); ++i) dx.data[i] += dy.data[i];
 }
 
-/// Calls visit(index in y, index in a or b, whether in b) for each element of b's channels behind
-/// a's. Order: that of y, row-major.
+/// Calls visit() for each element of b's channels behind a's. As visit(index in y, index in a or b,
+/// whether in b).
+/// Order: that of y, row-major.
 template <class Visit>
 void for_each_joined(ReadMaps a, ReadMaps b, ReadMaps y, Visit visit) {
     const auto first = std::size_t(a.shape.elements()), second = std::size_t(b.shape.elements());

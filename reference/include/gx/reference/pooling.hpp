@@ -62,8 +62,8 @@ inline void max_pool_backward(Window w, ReadMaps x, ReadMaps dy, WriteMaps dx) {
     return count;
 }
 
-/// Sum over the window's part inside the image, divided by the number of elements there, or by that
-/// of the whole window where it counts its padding.
+/// Average of the window's part inside the image. Its sum is divided by the number of elements
+/// there, or by that of the whole window where it counts its padding.
 inline void avg_pool(Window w, ReadMaps x, WriteMaps y) {
     for_each_element(y.images, y.shape, [&](int n, int c, int i, int j) {
         double sum = 0;

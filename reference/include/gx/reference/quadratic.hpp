@@ -36,8 +36,9 @@ struct Quadratic {
     }
 };
 
-/// Plain descent (no momentum) with gradients s updates late converges on a bowl of curvature a
-/// where rate * a lies between 0 and this limit: 2, 1, 0.618, 0.445 for s = 0, 1, 2, 3.
+/// Limit of rate times curvature for plain descent with gradients s updates late. Without momentum
+/// it converges on a bowl of curvature a where rate * a lies between 0 and this limit: 2, 1, 0.618,
+/// 0.445 for s = 0, 1, 2, 3.
 /// Source: Levin and May 1976, "A note on difference-delay equations", Theoretical Population
 ///         Biology 9, for x[u+1] = x[u] - q x[u-s].
 [[nodiscard]] inline double stable_rate_times_curvature(int staleness) {

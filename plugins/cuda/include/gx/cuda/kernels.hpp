@@ -224,8 +224,8 @@ struct LambStep {
     AdamStep moments;
     float weight_decay, max_ratio;
 };
-/// Adds the squares of Lamb's updates u of the elements of the pieces to the words of their
-/// parameters, as add_squared_norms does; moments and parameters stay as they are.
+/// Adds the squares of Lamb's updates u to the words of their parameters. They are of the elements
+/// of the pieces, and added as by add_squared_norms; moments and parameters stay as they are.
 void add_squared_updates(cudaStream_t stream, const UpdateVectors& vectors,
                          DeviceSpan<const float> m, DeviceSpan<const float> v, const LambStep& step,
                          DeviceSpan<unsigned long long> words);
@@ -274,8 +274,8 @@ void choose_largest(cudaStream_t stream, DeviceSpan<const float> loss_scale,
                     DeviceSpan<const float> values, DeviceSpan<const float> before,
                     DeviceSpan<float> after, DeviceSpan<std::uint32_t> scratch,
                     DeviceSpan<IndexedValue> chosen);
-/// bucket = loss scale / ranks * the sum of what `ranks` equal parts of `all` hold, the first part
-/// first. An index beyond the bucket makes its first element NaN.
+/// bucket = loss scale / ranks * the sum of `ranks` equal parts of `all`. It is of what they hold,
+/// the first part first. An index beyond the bucket makes its first element NaN.
 /// Shapes: loss_scale (1); scratch (selection_words).
 void add_indexed(cudaStream_t stream, int ranks, DeviceSpan<const float> loss_scale,
                  DeviceSpan<const IndexedValue> all, DeviceSpan<std::uint32_t> scratch,

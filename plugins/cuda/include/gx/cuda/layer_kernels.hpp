@@ -85,7 +85,7 @@ void batch_norm_train(cudaStream_t stream, const BatchNormShape& shape,
                       const BatchNormParameters& parameters, const BatchNormMaps<E>& maps,
                       DeviceSpan<ChannelNorm> norms, DeviceSpan<double> scratch);
 
-/// The same by sums of x and of x * x that are there in float, as of a convolution's epilogue.
+/// The same by sums of x and x * x that are there in float. As of a convolution's epilogue.
 /// Shapes: sums (2, C).
 /// Units:  the variance is as right as the sums are to (mean^2 + variance) * rows; from there on as
 ///         above.
@@ -173,8 +173,8 @@ void softmax_cross_entropy_backward(cudaStream_t stream, const LossShape& shape,
 
 // ---- Dropout -----------------------------------------------------------------------------------
 
-/// y = x / (1 - rate), or 0 where draws.uniform(i) < rate, for element i of (N, C, H, W); backward
-/// is the same function, of dy. `of_rank` is Rng(seed, op.name).at(rank), and draws is
+/// Dropout: y = x / (1 - rate), or 0 where draws.uniform(i) < rate, for element i of (N, C, H, W).
+/// Backward is the same function, of dy. `of_rank` is Rng(seed, op.name).at(rank), and draws is
 /// of_rank.at(draw[0]), of the batch.
 /// Shapes: shape of the batch; draw (1); x and y (images or more, pixels, C); y may be x.
 /// Cost:   traffic e read and e written; no mask is kept: 10 rounds of Philox an element.
@@ -191,8 +191,8 @@ struct PoolShape {
     Window window{};
 };
 
-/// y = sum of the window's part inside the image / count of pixels there, or of all pixels of the
-/// window where it counts its padding.
+/// Average pooling: y = sum of the window's part inside the image / count. The count is of the
+/// pixels there, or of all pixels of the window where it counts its padding.
 /// Shapes: x (images or more, input) and y (as many, output).
 /// Order:  sums row by row, left to right, in double; the quotient is rounded once. The reference
 ///         device's bits, but for the payloads of NaNs.

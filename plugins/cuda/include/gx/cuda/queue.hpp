@@ -50,10 +50,10 @@ public:
     private:
         int before_ = 0;
     };
-    /// Called again and again while the host waits, for transports, whose streams never get on
-    /// where a rank is missing. With an incomplete delivery `watch` has given up what hung: the
-    /// host waits for what is left of the queue, since memory that it uses may end, and the wait
-    /// is incomplete.
+    /// Called again and again while the host waits. It is for transports, whose streams never get
+    /// on where a rank is missing. With an incomplete delivery `watch` has given up what hung: the
+    /// host waits for what is left of the queue, since memory that it uses may end, and the wait is
+    /// incomplete.
     void watch(std::function<Delivery()> watch) { watch_ = std::move(watch); }
 
 private:

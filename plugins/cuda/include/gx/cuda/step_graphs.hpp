@@ -38,9 +38,9 @@ public:
     StepGraphs(const StepGraphs&) = delete;
     StepGraphs& operator=(const StepGraphs&) = delete;
 
-    /// Calls f, which queues the same work on `queue` and `other` for the same key, but for values
-    /// in the memory of the device. f returns whether it is to run: else nothing of it does, and
-    /// the graph is dropped.
+    /// Calls f, which queues the same work on `queue` and `other` for equal keys. Only values in
+    /// the memory of the device differ. f returns whether it is to run: else nothing of it does,
+    /// and the graph is dropped.
     void run(std::uint64_t key, Queue& queue, Queue& other, FunctionRef<bool()> f);
     /// Drops all graphs: before what they use ends, or is another.
     void clear() { graphs_.clear(); }

@@ -345,8 +345,9 @@ private:
 /// "ncclSend".
 [[nodiscard]] std::string name_of(Part::Kind kind);
 
-/// Element for element over equally long vectors, in an order of the rows that `draw` chooses anew
-/// for each few elements. Errors: nullopt-like empty where the type cannot be summed here.
+/// Reduction element for element over equally long vectors. The rows are in an order that `draw`
+/// chooses anew for each few elements. Errors: nullopt-like empty where the type cannot be summed
+/// here.
 [[nodiscard]] std::vector<std::byte> reduce(
     const std::vector<const std::vector<std::byte>*>& rows, ncclDataType_t type, ncclRedOp_t op,
     const std::function<std::uint64_t(std::uint64_t)>& draw);

@@ -131,8 +131,8 @@ public:
     void note(int actor, const Use& use, const std::string& what);
     /// Before memory is freed or unregistered: nothing queued uses it, and all was waited for.
     void expect_unused(const Allocation& a, const std::string& call);
-    /// Pinned pages that work uses are closed to the host from here on, or readable where all work
-    /// only reads them.
+    /// Pinned pages that work uses are closed to the host from here on. They are readable where all
+    /// work only reads them.
     void close_pinned(const Use& use);
     /// Opens those whose work the host has waited for.
     void open_pinned();

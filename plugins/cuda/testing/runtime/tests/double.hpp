@@ -48,7 +48,7 @@ std::string sentence_of(F f) {
     return "";
 }
 
-/// A fresh double for each test, in each of the three ways to run work where a test asks for it.
+/// A fresh double for each test. It runs work in each of the three ways where a test asks for it.
 class Double : public ::testing::Test {
 protected:
     void SetUp() override { start({}); }

@@ -25,7 +25,7 @@
 
 namespace gx::detail::hierarchical {
 
-/// The ranks of one machine as a transport, which share memory where all ranks of all machines do,
+/// The ranks of one machine as a transport. They share memory where all ranks of all machines do,
 /// or those of each machine. Ranks are placed regularly, and every machine calls share() equally
 /// often.
 template <Link T>
@@ -48,8 +48,8 @@ public:
         };
         return this->under().share(channel, mine, on_machine);
     }
-    /// The last rank of all that share comes after the last one of its machine, so it works for
-    /// each machine.
+    /// The last rank of all that share comes after the last of its machine. So it works for each
+    /// machine.
     Delivery share_by_last(int channel, std::span<std::byte> mine, SharedWork work)
         requires requires(T& t) { t.share_by_last(channel, mine, work); }
     {

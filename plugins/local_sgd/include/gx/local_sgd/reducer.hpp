@@ -51,8 +51,8 @@ consteval bool explain() {
 
 }  // namespace detail::local_sgd
 
-/// Local SGD: the ranks' replicas descend apart, each along its own gradient with an optimizer of
-/// its own, and are averaged by R after every H updates:
+/// Local SGD: the ranks' replicas descend apart and are averaged after every H updates. Each goes
+/// along its own gradient with an optimizer of its own, and R averages them:
 ///
 ///     update u:           parameters = optimizer(parameters, this rank's gradient)
 ///     u + 1 = H, 2 H ...  parameters = mean over the ranks, rounded as R rounds

@@ -53,10 +53,10 @@ private:
     std::thread thread_{};
 };
 
-/// Prints the phase when the launcher sends SIGTERM during the rendezvous of all ranks, before the
-/// first run or after one. Which rank is lost, only the launcher knows then. The death of the
-/// launcher counts as its signal. Active from construction to destruction, unless the program has a
-/// handler of its own.
+/// Prints the phase when the launcher sends SIGTERM during the rendezvous of all ranks. That is
+/// before the first run or after one. Which rank is lost, only the launcher knows then. The death
+/// of the launcher counts as its signal. Active from construction to destruction, unless the
+/// program has a handler of its own.
 class MeetingGuard {
 public:
     /// `when`: "before the first run" or "after a run".
@@ -85,9 +85,10 @@ private:
     std::thread thread_{};
 };
 
-/// Ends this process, with a sentence that names `call` and status 1, unless it is destroyed within
-/// `limit`, or MPI is finalised then. Around a function of MPI that waits for all ranks inside of
-/// the library, which none can stop: where a rank is gone, MPI_Init_thread may wait for ever.
+/// Ends this process, unless it is destroyed within `limit`, or MPI is finalised then. It ends with
+/// status 1 and a sentence that names `call`. Around a function of MPI that waits for all ranks
+/// inside of the library, which none can stop: where a rank is gone, MPI_Init_thread may wait for
+/// ever.
 /// Errors: as Alarm.
 /// Cost:   a thread, as long as it lives.
 class CallLimit {

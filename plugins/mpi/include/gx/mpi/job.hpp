@@ -37,8 +37,8 @@ struct JobOptions {
     std::string host{};
     /// That a rank has to return, once there is a cause to stop; then its process ends.
     std::chrono::nanoseconds patience = std::chrono::milliseconds(1500);
-    /// Messages of more bytes are one item of an MPI datatype, made of such pieces, and all-reduces
-    /// of more values are several: MPI counts in int.
+    /// Messages of more bytes are one item of an MPI datatype of such pieces. All-reduces of more
+    /// values are several: MPI counts in int.
     std::size_t piece_bytes = std::size_t{1} << 30;
     /// That MPI is asked for, where it is not initialised: MPI_THREAD_FUNNELED, SERIALIZED or
     /// MULTIPLE.

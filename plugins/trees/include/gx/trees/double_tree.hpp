@@ -23,7 +23,7 @@ struct BothTrees {
 };
 }  // namespace detail::trees
 
-/// Mean over all ranks by two complementary binary trees, each on half of the bucket and on a
+/// Mean over all ranks by two complementary binary trees. Each is on half of the bucket and on a
 /// channel of its own, rounded to E at every adding step: the bytes of a ring in a number of steps
 /// that grows with log n. In each tree `Chunks` chunks follow each other: more of them fill the
 /// links, fewer have less latency. About sqrt(log2 n m / (2 alpha bandwidth)) of them are best for

@@ -19,8 +19,8 @@ struct OneTree {
 };
 }  // namespace detail::trees
 
-/// Mean over all ranks by a binomial tree to rank 0 and back, rounded to E at every adding step.
-/// For buckets so small that the number of steps decides: log n of them instead of n.
+/// Mean over all ranks by a binomial tree to rank 0 and back. Sums are rounded to E at every
+/// adding step. For buckets so small that the number of steps decides: log n of them instead of n.
 ///
 /// Wire:   2 ceil(log2 n) steps; rank 0 sends the whole bucket ceil(log2 n) times.
 /// Order:  collective/tree.hpp: neighbours first. The bits depend on the rank count only, not on

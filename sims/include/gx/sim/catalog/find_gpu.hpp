@@ -108,8 +108,8 @@ inline constexpr std::array<std::string_view, 12> families{
 
 }  // namespace detail::find_gpu
 
-/// Whether a name, as "NVIDIA A100-SXM4-40GB", has the family of the GPU, and its form and memory
-/// size where it has these.
+/// Whether a name, as "NVIDIA A100-SXM4-40GB", has the family of the GPU. Where the name has a form
+/// or a memory size, these are the GPU's, too.
 [[nodiscard]] inline bool names_gpu(std::string_view name, const GpuSpec& gpu) {
     namespace d = detail::find_gpu;
     const std::vector<std::string> said = d::words(name), own = d::words(gpu.name);

@@ -10,9 +10,10 @@ namespace gx::sim {
 
 /// What a framework makes of a graph's operations.
 struct Framework {
-    /// ReLU and residual add run with the batch norm before them, GELU and dropout with the product
-    /// before them, attention's dropout with its softmax, all updates in one kernel. Otherwise each
-    /// is a kernel, and so is the update of each parameter.
+    /// Elementwise layers run with the kernels before them, and all updates in one kernel. ReLU and
+    /// residual add run with the batch norm before them, GELU and dropout with the product before
+    /// them, attention's dropout with its softmax. Otherwise each is a kernel, and so is the update
+    /// of each parameter.
     bool fused = true;
     /// Images as channels, rows, columns, where tensor cores want the channels last.
     bool channels_first = false;

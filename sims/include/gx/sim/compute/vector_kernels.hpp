@@ -32,9 +32,9 @@ public:
         GX_EXPECT(traffic.count >= 0, "a kernel moves at least 0 bytes");
         return traffic.count == 0 ? Nanoseconds(0) : launch_ + traffic / bandwidth_;
     }
-    /// Highest rate of a message that the collective's own kernel adds to a vector while it
-    /// arrives, slice by slice: of each byte the received one and the sum are read and the sum is
-    /// written. A copy moves less and is taken to be as fast.
+    /// Highest rate of a message that the collective's own kernel adds to a vector. It adds while
+    /// the message arrives, slice by slice: of each byte the received one and the sum are read and
+    /// the sum is written. A copy moves less and is taken to be as fast.
     /// Source: NCCL's primitives recvReduceSend and recvReduceCopySend, src/device/prims_simple.h.
     [[nodiscard]] constexpr BytesPerSecond fused_rate() const { return bandwidth_ / 3.0; }
 

@@ -65,8 +65,8 @@ constexpr void join(Wiring& w, const std::array<int, 8>& place, int a, int b, in
     const auto y = static_cast<std::size_t>(place[static_cast<std::size_t>(b)]);
     w.nvlinks[x][y] = w.nvlinks[y][x] = static_cast<unsigned char>(links);
 }
-/// Rank of each physical GPU: ranks 0 to 7 are the physical GPUs 0, 1, 2, 3, 7, 6, 5, 4, which
-/// is a ring of NVLinks in both meshes.
+/// Rank of each physical GPU, along a ring of NVLinks in both meshes. Ranks 0 to 7 are the physical
+/// GPUs 0, 1, 2, 3, 7, 6, 5, 4.
 inline constexpr std::array<int, 8> mesh_place{0, 1, 2, 3, 7, 6, 5, 4};
 
 /// The hybrid cube mesh of eight V100, six links each.

@@ -27,8 +27,8 @@ namespace gx::sim {
 
 /// Returns the JSON that read_machine reads back as an equal machine.
 [[nodiscard]] GX_DECL std::string to_json(const MachineSpec& m);
-/// Returns the JSON that read_cluster reads back as an equal cluster, if its profile has the name
-/// of a known one: the transport is written, the collective rules are known by that name.
+/// Returns the JSON that read_cluster reads back as an equal cluster. Its profile has to have the
+/// name of a known one: the transport is written, the collective rules are known by that name.
 [[nodiscard]] GX_DECL std::string to_json(const ClusterSpec& c);
 
 }  // namespace gx::sim

@@ -45,10 +45,10 @@ struct ExpectedStep {
 [[nodiscard]] GX_DECL MeasuredGpu read_measured_gpu(std::string_view text, const std::string& file,
                                                     const ExpectedStep& expected = {});
 
-/// The GPU of the file, its efficiencies such that simulated products, and simulated batch norms
-/// and pools, take the times measured of them. These sums are fitted: their errors are in-sample.
-/// Shares are of simulated traffic: where a kernel moves less (statistics summed by the convolution
-/// before them), the share of memory bandwidth is above the measured one.
+/// The GPU of the file, with efficiencies that give its times. By them simulated products, and
+/// simulated batch norms and pools, take the times measured of them. These sums are fitted: their
+/// errors are in-sample. Shares are of simulated traffic: where a kernel moves less (statistics
+/// summed by the convolution before them), the share of memory bandwidth is above the measured one.
 /// Errors: those of read_measured_gpu, and with_measured(GpuSpec)'s with the file's name.
 [[nodiscard]] GX_DECL GpuSpec measured_gpu(const MeasuredGpu& m, const std::string& file);
 

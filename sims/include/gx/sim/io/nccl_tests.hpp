@@ -24,7 +24,8 @@ struct NcclTests {
     std::vector<Row> rows{};
 };
 
-/// A ring all-reduce of S bytes over n ranks takes 2 (n - 1) (hop + S / (n bus)).
+/// Rates of a ring all-reduce, by its time over n ranks.
+/// S bytes take 2 (n - 1) (hop + S / (n bus)).
 struct RingRates {
     BytesPerSecond bus{};  ///< nccl-tests' "busbw" of very large buffers
     Nanoseconds hop{};

@@ -51,9 +51,9 @@ public:
     /// 0 cuts the link: its flows stand still, without an event, until it is raised again.
     void set_capacity(int link, BytesPerSecond capacity);
     void start(const Transfer& flow);
-    /// Calls `reroute_flow` for each active or scheduled flow that uses one of `links`, with its
-    /// path, bytes, rank and task. If it returns true, the flow starts again from its first byte,
-    /// on the path and after the latency that it wrote.
+    /// Calls `reroute_flow` for each active or scheduled flow that uses one of `links`. It gets the
+    /// flow's path, bytes, rank and task. If it returns true, the flow starts again from its first
+    /// byte, on the path and after the latency that it wrote.
     void reroute(std::span<const int> links, FunctionRef<bool(Transfer&)> reroute_flow);
 
     /// Called at every change of a link's total rate. At one instant there may be several of a

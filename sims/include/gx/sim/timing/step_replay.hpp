@@ -64,8 +64,9 @@ struct ReduceShape {
 
 namespace detail {
 
-/// Every actor computes step after step, queues buckets as they become complete, and waits at the
-/// end of a step for the gradient that it applies: as Pipeline and sim::Device do on fibers.
+/// Replays steps of all actors, as Pipeline and sim::Device do on fibers. Every actor computes step
+/// after step, queues buckets as they become complete, and waits at the end of a step for the
+/// gradient that it applies.
 template <Collective C>
 class StepReplay {
 public:

@@ -278,8 +278,8 @@ template <class R>
     }
 }
 
-/// Time of a step of reducer R, with the wire type, buckets, staleness and collectives that R has
-/// when it is executed with payload.
+/// Time of a step of reducer R, as when it is executed with payload. Wire type, buckets, staleness
+/// and collectives are those that R then has.
 ///
 ///     step_time<DoubleBuffered<MultiRing<4, fp16>>>(graph<ResNet50>(), plain_p3_16xlarge(2048),
 ///                                                   {.batch = 64, .precision = Precision::mixed})

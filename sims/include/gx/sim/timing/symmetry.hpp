@@ -26,8 +26,9 @@ namespace detail {
     return spec.fabric.kind == Fabric::Kind::star || spec.fabric.kind == Fabric::Kind::rails;
 }
 
-/// Whether rank g of every machine, in every step, exchanges equal numbers of chunks with the same
-/// GPUs, equally near. A collective declares it (`alike_on_machines`); tests verify it.
+/// Whether all machines do the same. Rank g of every machine, in every step, exchanges equal
+/// numbers of chunks with the same GPUs, equally near. A collective declares it
+/// (`alike_on_machines`); tests verify it.
 template <Collective C>
 [[nodiscard]] constexpr bool machines_do_the_same(const C& collective, const ClusterSpec& spec) {
     if (spec.machines == 1) return true;

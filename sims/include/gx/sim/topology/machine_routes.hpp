@@ -85,8 +85,8 @@ private:
 
     void find_near();
 
-    /// Do the neighbours of `l` on each route that uses it, before it or after it, carry no more
-    /// than it does?
+    /// Whether the neighbours of `l` on its routes carry no more than it does. They are those
+    /// before it, or after it, on each route that uses it.
     [[nodiscard]] bool never_narrowest(int l, bool before, const std::vector<Route*>& users) const;
     /// Cost: of the order of all routes' links, for each direction.
     void leave_out_links();

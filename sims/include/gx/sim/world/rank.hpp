@@ -70,9 +70,9 @@ public:
     Delivery wait(Request request) { return wait_any({&request, 1}).delivery; }
     Arrival wait_any(std::span<const Request> requests);
 
-    /// A kernel launched here takes the time of VectorKernels, its traffic scaled as messages are,
-    /// on the fiber that launches it: on the stream's, beside the model's kernels, as kernels of a
-    /// communication stream do. Without charge_kernels() it takes none.
+    /// A kernel launched here takes the time of VectorKernels, on the fiber that launches it. Its
+    /// traffic is scaled as messages are. On the stream's fiber it runs beside the model's kernels,
+    /// as kernels of a communication stream do. Without charge_kernels() it takes none.
     [[nodiscard]] KernelQueue queue() { return {this}; }
     void charge_kernels(VectorKernels kernels) { kernels_ = kernels; }
     /// Spends the time of a kernel of so much traffic, before scaling.

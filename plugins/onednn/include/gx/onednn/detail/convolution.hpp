@@ -28,9 +28,9 @@
 
 namespace gx::onednn::detail {
 
-/// How many groups of `in` by `out` channels run as one, so that a group fills whole blocks, for
-/// which oneDNN has fast kernels; 1: none. The weights between groups that were joined are zeros.
-/// Groups of one channel stay: oneDNN has kernels for them.
+/// How many groups of `in` by `out` channels run as one; 1: none. So a group fills whole blocks,
+/// for which oneDNN has fast kernels. The weights between groups that were joined are zeros. Groups
+/// of one channel stay: oneDNN has kernels for them.
 [[nodiscard]] constexpr int joined_groups(int groups, int in, int out, int block) {
     if (in * out == 1) return 1;
     for (int joined = 1; joined <= block; ++joined)
@@ -39,9 +39,10 @@ namespace gx::onednn::detail {
     return 1;
 }
 
-/// Tiles of 4x4 outputs from which on Winograd's F(4x4, 3x3) is faster than a direct kernel, for
-/// `products` input by output channels. A call transforms the weights anew, which takes the same
-/// share of the products whatever the shape; few channels do not pay for transforming the tiles.
+/// Tiles from which on Winograd's F(4x4, 3x3) is faster than a direct kernel. They are of 4x4
+/// outputs, for `products` input by output channels. A call transforms the weights anew, which
+/// takes the same share of the products whatever the shape; few channels do not pay for
+/// transforming the tiles.
 /// Source: oneDNN 2.6.3, 7x7 to 56x56. Zen 4, 64 to 512 channels: even at 28 to 32 tiles, where it
 ///         is 1.3 times as fast at 48 and 1.7 times at 128; gradients of weights even at 16, 2
 ///         times as fast at 64. Xeon with AMX, one core: 16 by 16 channels 0.5 to 0.9 times as
@@ -56,10 +57,10 @@ namespace gx::onednn::detail {
     return 48;
 }
 
-/// Bytes of scratch memory above which Winograd's gradient of the weights is worked out for some of
-/// the output channels at a time: half of them, a quarter, ..., 64 at least. The transformed
-/// weights of a call, 4 times as many as the weights, then stay in the cache, so that it takes no
-/// longer than one call for all.
+/// Bytes of scratch memory above which Winograd's gradient of the weights runs in parts. It is then
+/// worked out for some of the output channels at a time: half of them, a quarter, ..., 64 at least.
+/// The transformed weights of a call, 4 times as many as the weights, then stay in the cache, so
+/// that it takes no longer than one call for all.
 /// Source: oneDNN 2.6.3, two cores of Zen 4, 512 channels, 8 images of 7x7: 12.2 ms and 88.6 MB at
 ///         once, 11.2 ms and 49.7 MB by 256, 11.9 ms and 30.2 MB by 128, 11.4 ms and 10.2 MB by 64;
 ///         direct kernels 21 ms.
@@ -334,7 +335,7 @@ private:
         };
         few_channels_ ? run(by_few_channels_[at.count]) : run(tiles_[at.count]);
     }
-    /// run_weights() by parts of the output channels, which lie one after the other in the gradient
+    /// run_weights() by parts of the output channels. They lie one after the other in the gradient
     /// of the weights and in each image.
     void run_parts(const Run& run, const Place& at, float* dw) {
         const int parts = parts_[static_cast<std::size_t>(at.count)];
@@ -427,9 +428,9 @@ private:
                "create a primitive descriptor for a convolution");
         return plan;
     }
-    /// Plans Winograd if it is wanted, fast for so few images, and there is a kernel of it in these
-    /// layouts; returns whether. On one CPU the choice depends on shapes alone, so that it is the
-    /// same in all ranks and in each run.
+    /// Plans Winograd if it is wanted and can serve; returns whether. It can where it is fast for
+    /// so few images, and there is a kernel of it in these layouts. On one CPU the choice depends
+    /// on shapes alone, so that it is the same in all ranks and in each run.
     GX_COLD [[nodiscard]] bool plan_winograd(Pass pass, int images, Plan& plan) const {
         const ImageShape& out = shape_.out.shape;
         const int tiles = images * ((out.height + 3) / 4) * ((out.width + 3) / 4);

@@ -122,8 +122,8 @@ private:
     }
 };
 
-/// Sums about the mean of a lane's first image, which is within the square root of its number of
-/// images deviations of the lane's.
+/// Sums about the mean of a lane's first image. That is within the square root of the lane's number
+/// of images deviations of the lane's.
 class NormSumsStep : public Step {
 public:
     explicit NormSumsStep(Norm& norm) : norm_(norm) {}
@@ -174,8 +174,8 @@ private:
     Norm& norm_;
 };
 
-/// Works out y again in the backward pass, from x and the residual by the statistics of the forward
-/// pass: the same bits, for less memory than keeping them.
+/// Works out y again in the backward pass, from x and the residual. It does by the statistics of
+/// the forward pass: the same bits, for less memory than keeping them.
 class NormAgainStep : public Step {
 public:
     NormAgainStep(const Norm& norm, const Buffer& x, const Buffer* residual, Buffer& y)

@@ -39,9 +39,10 @@ GX_ONEDNN_INLINE void each_pixel(F f) {
     if constexpr (count == 4) f(1), f(2), f(3);
 }
 
-/// Adds to `first` and `second` what terms(Pixels<4 or 1>, channel, place, two vectors to set)
-/// gives, for each channel of a chunk in_rows(). It walks in the order of memory, with the sums of
-/// an image in the L1 cache: pixels of a block lie apart by all channels, often a power of two.
+/// Adds to `first` and `second` what terms() gives for each channel of a chunk. Called as
+/// terms(Pixels<4 or 1>, channel, place, two vectors to set), for a chunk in_rows(). It walks in
+/// the order of memory, with the sums of an image in the L1 cache: pixels of a block lie apart by
+/// all channels, often a power of two.
 /// Order: sums of four pixels, then these one after another in float, then images in double.
 template <int B, class Terms>
 GX_ONEDNN_INLINE void sum_rows(const Grid& grid, double* first, double* second, Terms terms) {
@@ -143,9 +144,9 @@ struct NormSums {
     }
 };
 
-/// Calls f(block of channels, its place, pixels from there on) in the order in which a chunk lies
-/// in memory. Channels last, a run is one pixel: one block's pixels lie apart by all channels, and
-/// whole cache lines are written only by neighbouring blocks.
+/// Calls f for each run of a chunk, in the order of memory. As f(block of channels, its place,
+/// pixels from there on). Channels last, a run is one pixel: one block's pixels lie apart by all
+/// channels, and whole cache lines are written only by neighbouring blocks.
 template <int B, class F>
 GX_ONEDNN_INLINE void each_run(const Grid& grid, F f) {
     if (grid.pixel_stride > B) {
@@ -207,7 +208,7 @@ enum class Mask : unsigned char {
     return two || mask == Mask::from_output;
 }
 
-/// g = (g1 + g2) masked, and for each channel the sums of g and g * (x - mean).
+/// g = (g1 + g2) masked. For each channel, the sums of g and g * (x - mean).
 /// Order: as NormSums.
 template <class E>
 struct NormGradientSums {

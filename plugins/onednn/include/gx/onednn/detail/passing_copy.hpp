@@ -14,8 +14,8 @@
 
 namespace gx::onednn::detail {
 
-/// Weights (outputs, ...) that the lanes bring into Lanes::copy together, each a share of the
-/// outputs, just before the pass that reads them.
+/// Weights (outputs, ...) that the lanes bring into Lanes::copy together. Each brings a share of
+/// the outputs, just before the pass that reads them.
 class PassingCopy {
 public:
     static constexpr int outputs_at_once = 64;  // a multiple of all blocks of oneDNN's layouts

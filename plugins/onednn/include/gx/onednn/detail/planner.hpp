@@ -418,8 +418,8 @@ private:
         writer_.add<ConvolutionStep>(Size::chunk, {dy, c.dx}, c, Convolution::Pass::data);
         pass(op.inputs[0], stored(c.dx));
     }
-    /// Large weights are copied for the data gradient just before the segment that works it out,
-    /// into memory that is free again after it.
+    /// Copies large weights for the data gradient, just before the segment that needs them. The
+    /// memory of the copy is free again after it.
     GX_COLD void copy_weights_of(int i) {
         const Op& op = graph_.ops[at(i)];
         if (op.kind != OpKind::conv2d || !needs(op)) return;

@@ -56,8 +56,9 @@ GX_ONEDNN_INLINE void for_each_window(const PoolArgs<E>& a, F&& f) {
               Clipped(a, oh, ow));
     });
 }
-/// Calls begin(), then add(offset of the output, its pixel, row and column) for each window that a
-/// pixel of the input is in, then end(offset of the input, pixel), for all pixels of the input.
+/// Calls begin(), add() and end() for each pixel of the input. add(offset of the output, its pixel,
+/// row and column) comes for each window that the pixel is in, then end(offset of the input,
+/// pixel).
 template <class E, class Begin, class Add, class End>
 GX_ONEDNN_INLINE void for_each_pixel(const PoolArgs<E>& a, Begin&& begin, Add&& add, End&& end) {
     const Window& k = a.window;

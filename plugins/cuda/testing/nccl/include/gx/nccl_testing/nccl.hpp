@@ -11,12 +11,12 @@ namespace gx::nccl_testing {
 
 struct NcclOptions {
     int version = NCCL_VERSION_CODE;  ///< what ncclGetVersion returns
-    /// A device runs one NCCL kernel at a time, so that two communicators whose kernels nothing
-    /// orders can be seen to wait for each other. Without it all of them fit in the GPU.
+    /// A device runs one NCCL kernel at a time. So two communicators whose kernels nothing orders
+    /// can be seen to wait for each other. Without it all of them fit in the GPU.
     bool one_kernel_at_a_time = true;
-    /// Polls of a non-blocking communicator that are still in progress once all ranks have divided
-    /// it from another, it was given work, or its work was done behind ncclCommFinalize: up to this
-    /// many, drawn from the seed.
+    /// Most polls that find a non-blocking communicator still in progress. Up to this many, drawn
+    /// from the seed, do once all ranks have divided it from another, it was given work, or its
+    /// work was done behind ncclCommFinalize.
     int polls_max = 2;
     /// Ranks are processes of this machine, one in each. Set it in all of them.
     bool processes = false;
@@ -69,8 +69,8 @@ void refuse_init(int k, ncclResult_t error = ncclInvalidUsage);
 /// The next message or collective that `comm` is given returns `error`: nothing of it, or of a
 /// group that it is in, is queued.
 void refuse_work(ncclComm_t comm, ncclResult_t error = ncclInvalidUsage);
-/// Communicators of this device that do not block and are divided from others stay in progress,
-/// also where those of the other ranks, and the ones that they are divided from, are not.
+/// Communicators of this device that do not block and are divided from others hang. They stay in
+/// progress, also where those of the other ranks, and the ones that they are divided from, are not.
 void hang_part(int device);
 /// Communicators with ranks on both devices fail with ncclSystemError.
 void set_unreachable(int device, int other);

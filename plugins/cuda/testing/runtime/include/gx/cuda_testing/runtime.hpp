@@ -41,12 +41,12 @@ struct RuntimeOptions {
     int first_bus = 1;        ///< PCI bus of device 0, for processes that see different GPUs
     bool peer_access = true;  ///< whether devices can access each other's memory
     bool poison = true;       ///< fills new memory with 0xff, a NaN in every floating-point format
-    /// Closes pinned pages to the host while queued work uses them, so that a host that does not
-    /// wait ends with a named SIGSEGV. Without it such accesses are known from host_reads() and
+    /// Closes pinned pages to the host while queued work uses them. A host that does not wait then
+    /// ends with a named SIGSEGV. Without it such accesses are known from host_reads() and
     /// host_writes() only.
     bool watch_pinned = true;
-    /// A host that waits while nothing can run is in a deadlock at once if all threads of the
-    /// process wait in the double, else when no call came for this long.
+    /// Time without calls after which a host that waits is in a deadlock. That is while nothing can
+    /// run; it is in one at once if all threads of the process wait in the double.
     std::chrono::milliseconds patience{20'000};
     bool check_at_exit = true;  ///< what expect_clean() checks, at the end of the process
 };

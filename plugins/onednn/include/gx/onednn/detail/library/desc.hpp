@@ -135,8 +135,8 @@ public:
 
     /// Null: none.
     [[nodiscard]] DescHandle get() const { return value_.get(); }
-    /// Rank 0 for one without strides, as `any` or the weights of a Winograd kernel, and in version
-    /// 2 for one with values beside the array, which inference has.
+    /// Rank 0 for one without strides, as `any` or a Winograd kernel's weights. In version 2 also
+    /// for one with values beside the array, which inference has.
     [[nodiscard]] const BlockedStrides& strides() const { return strides_; }
     [[nodiscard]] std::size_t bytes() const { return dnnl_memory_desc_get_size(get()); }
     /// The floats that hold it, of whichever type its numbers are.

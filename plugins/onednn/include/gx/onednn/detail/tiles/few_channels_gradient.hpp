@@ -13,9 +13,9 @@
 
 namespace gx::onednn::detail {
 
-/// The gradient dw (k, r, s, c) of TileWeightGradient where a row of the window has at most 32
-/// numbers: these lie one behind the other, and are the channels of a window of one column. Rows
-/// of x are copied first, with zeros for padding.
+/// The gradient dw (k, r, s, c) of TileWeightGradient for rows of few numbers. A row of the window
+/// has at most 32: these lie one behind the other, and are the channels of a window of one column.
+/// Rows of x are copied first, with zeros for padding.
 class FewChannelsWeightGradient {
 public:
     GX_COLD FewChannelsWeightGradient(const Layout& x, const Layout& dy, const Window& window,

@@ -11,8 +11,8 @@
 
 namespace gx::onednn::detail {
 
-/// Weights (o, i, h, w) in blocks of 32 channels of one side by `block` of the other, with each two
-/// of the 32 side by side: (16, block, 2), as columns of tiles.
+/// Weights (o, i, h, w) in blocks of 32 by `block` channels. The 32 are of one side, `block` of the
+/// other; each two of the 32 lie side by side: (16, block, 2), as columns of tiles.
 struct PairedLayout {
     bool pairs_of_inputs = false;  ///< which side the 32 are of
     int block = 0;                 ///< channels of the other side; 0: another layout

@@ -305,7 +305,7 @@ private:
             from += p.column_pixels();
         }
     }
-    /// Rows [r, r + 32) and columns [k, k + 32) of a tap, where columns from `c` on are packed.
+    /// Rows [r, r + 32) and columns [k, k + 32) of a tap. Columns from `c` on are packed.
     GX_ONEDNN_INLINE static void multiply(const Args& a, const Places& at, const Panel& panel,
                                           int r, int t, int c, int k) {
         const TileWeightGradient& p = a.plan;
