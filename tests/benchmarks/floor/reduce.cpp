@@ -1,6 +1,7 @@
 // The floor of an all-reduce among threads: one pass over all ranks' buffers, without any library.
 // Run:     gx_floor_reduce, with lines "RANKS ELEMENTS TYPE REPEATS" on stdin; TYPE: fp32 or bf16
-// Prints:  for each line the microseconds of each repeat, on one line
+// Prints:  for each line the microseconds of each repeat, on one line, and the KiB of the pages of
+//          the first rank's buffer
 //
 // Rank r sums slice r of all buffers and writes the sum into all of them, between two barriers that
 // spin, or yield where there are more ranks than cores. So each buffer is read once and written
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "../large_pages.hpp"
+#include "../reduce/pages.hpp"
 
 namespace {
 
@@ -131,11 +133,11 @@ void measure(int ranks, std::size_t elements, T one, T sum, int repeats) {
                 if (buffers[r][0] != sum || buffers[r][elements - 1] != sum) std::abort();
             }
             barrier.wait();
+            if (r == 0) std::printf("%d\n", gx::bench::pages_kib(memory, bytes));
             std::free(memory);
         });
     }
     for (std::thread& t : threads) t.join();
-    std::printf("\n");
     std::fflush(stdout);
 }
 

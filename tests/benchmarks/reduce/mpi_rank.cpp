@@ -1,6 +1,7 @@
 // gx's reducers between the processes of an MPI job: a rank of a job of ./gx bench reduce.
 // Run:     mpirun -n 2 gx_reduce_rank_openmpi, with lines "REDUCER ELEMENTS REPEATS" on stdin
-// Prints:  for each line the microseconds of each repeat on rank 0, on one line
+// Prints:  for each line the microseconds of each repeat on rank 0, on one line, and the KiB of the
+//          pages of its buffer
 #include <chrono>
 #include <map>
 #include <string>
@@ -13,6 +14,7 @@
 #include <gx/reducer/ring.hpp>
 #include <gx/shared_memory/reducer.hpp>
 
+#include "pages.hpp"
 #include "turns.hpp"
 
 namespace {
@@ -41,7 +43,8 @@ void measure(World::Rank& rank, const gx::bench::Turn& turn) {
         if (i >= 0) times.push_back(took.count());
         if (!complete || values.front() != 1.0f || values.back() != 1.0f) std::abort();
     }
-    if (rank.rank() == 0) gx::bench::print(times);
+    if (rank.rank() == 0)
+        gx::bench::print(times, gx::bench::pages_kib(values.data(), values.size_bytes()));
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 // and a machine that is shared be three times as slow in the next minute: so all jobs are launched
 // several times. A time is the median over launches of rank 0's median, a ratio the median of the
 // ratios within a launch. Ranks are bound to cores where there are enough, buffers lie on 2 MiB
-// pages where the kernel has them: behind each time and in `pages_kib` are those that its settings
-// give, 4K or 2M.
+// pages where the kernel has them: behind each time and in `pages_kib` are those that rank 0's
+// buffer had, 4K or 2M; 4K if a launch had them.
 #include <sched.h>
 
 #include <algorithm>
@@ -33,20 +33,19 @@
 
 #include <nlohmann/json.hpp>
 
-#include <gx/core/detail/gate.hpp>          // Gate
-#include <gx/coordination/node_memory.hpp>  // NodeMemory
-#include <gx/io/atomic_file.hpp>            // write_file
-#include <gx/memory/buffer.hpp>             // Buffer
-#include <gx/memory/large_pages.hpp>        // LargePages
-#include <gx/reducer/ring.hpp>              // Ring
-#include <gx/shared_memory/reducer.hpp>     // SharedMemory
-#include <gx/threads/threads.hpp>           // ThreadWorld
+#include <gx/core/detail/gate.hpp>       // Gate
+#include <gx/io/atomic_file.hpp>         // write_file
+#include <gx/memory/buffer.hpp>          // Buffer
+#include <gx/reducer/ring.hpp>           // Ring
+#include <gx/shared_memory/reducer.hpp>  // SharedMemory
+#include <gx/threads/threads.hpp>        // ThreadWorld
 
 #include "../../../sims/support/command_line.hpp"  // run_program
 #include "../machine.hpp"                          // cpu_name
 #include "../step/clock.hpp"                       // median, OtherLoad
 #include "../step/peer.hpp"                        // Peer
 #include "../verdict.hpp"                          // verdict_of, why_not_judged
+#include "pages.hpp"                               // pages_kib
 
 namespace {
 
@@ -57,6 +56,11 @@ using gx::bench::Verdict;
 using gx::bench::verdict_of;
 using gx::bench::why_not_judged;
 using Micros = std::vector<double>;
+/// Of a turn: the time of each repeat, none if its job has ended, and the pages of the buffer.
+struct Measured {
+    Micros us{};
+    int pages_kib = 0;
+};
 constexpr const char* in_halves = "bf16 buffers";  ///< a wire: gradients are kept in bf16
 
 struct Settings {
@@ -79,9 +83,9 @@ void bind_to_core(int rank) {
 
 /// `S`: what gradients are stored in, fp32 or the reducer's own element.
 template <class R, class S = gx::fp32>
-Micros on_threads(int ranks, std::size_t elements, int repeats) {
+Measured on_threads(int ranks, std::size_t elements, int repeats) {
     const auto one = S::encode(1.0f);
-    Micros all;
+    Measured all;
     gx::ThreadWorld<> world({.placement = {1, ranks}, .on_start = &bind_to_core});
     gx::detail::Gate gate;
     const bool spins = ranks <= cores();  // once: it takes 5 us, as it reads a file
@@ -107,10 +111,12 @@ Micros on_threads(int ranks, std::size_t elements, int repeats) {
             else complete = reducer.average(rank.transport(), values).complete();
             const std::chrono::duration<double, std::micro> took =
                 std::chrono::steady_clock::now() - from;
-            if (rank.rank() == 0 && i >= 0) all.push_back(took.count());
+            if (rank.rank() == 0 && i >= 0) all.us.push_back(took.count());
             if (!complete || values.front() != one || values.back() != one)
                 throw gx::Error("the mean of ones is not 1: the reduction is at fault");
         }
+        if (rank.rank() == 0)
+            all.pages_kib = gx::bench::pages_kib(values.data(), values.size_bytes());
     });
     return all;
 }
@@ -146,9 +152,10 @@ std::unique_ptr<Peer> start(const std::string& mpi, const std::string& program, 
 /// Something that is measured, and its median time in each launch, by the bytes of a gradient.
 struct Contender {
     std::string world, reducer, wire;
-    std::function<Micros(std::size_t elements, int repeats)> measure{};
+    std::function<Measured(std::size_t elements, int repeats)> measure{};
     bool is_peer = false, is_floor = false;
     std::map<std::size_t, Micros> launches{};
+    std::map<std::size_t, int> pages_kib{};  ///< the smallest of the launches
 
     [[nodiscard]] double us(std::size_t bytes) const { return median(launches.at(bytes)); }
 };
@@ -175,8 +182,11 @@ std::vector<Contender> contenders(int ranks, bool prints_missing) {
     const auto join = [&](Contender c, std::shared_ptr<Peer> peer, const std::string& before,
                           const std::string& after) {
         c.measure = [peer, before, after](std::size_t elements, int repeats) {
-            return peer->ask(before + std::to_string(elements) + after + std::to_string(repeats),
-                             repeats);
+            Measured turn{peer->ask(
+                before + std::to_string(elements) + after + std::to_string(repeats), repeats + 1)};
+            if (std::ssize(turn.us) != repeats + 1) return Measured{};
+            turn.pages_kib = static_cast<int>(turn.us.back()), turn.us.pop_back();
+            return turn;
         };
         all.push_back(std::move(c));
     };
@@ -214,19 +224,6 @@ bool sends_messages(const Contender& c) {
     return c.world.starts_with("mpi") && !c.reducer.starts_with("SharedMemory");
 }
 
-/// KiB of the pages of a gradient, by the kernel's settings: SharedMemory's between processes lies
-/// in memory that all have mapped, all others in the process's own.
-int pages_kib(const Contender& c, std::size_t bytes) {
-    constexpr int small = 4, large = gx::LargePages::page >> 10;
-    if (c.world.starts_with("mpi") && !sends_messages(c))
-        return gx::coordination::NodeMemory::pages().starts_with("2 MiB") ? large : small;
-    std::string setting;
-    std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
-    const bool allowed =
-        setting.find("[always]") != setting.npos || setting.find("[madvise]") != setting.npos;
-    const std::size_t least = sends_messages(c) ? gx::LargePages::least : gx::LargePages::page / 2;
-    return allowed && bytes >= least ? large : small;
-}
 const char* short_name(int kib) { return kib == 4 ? "4K" : "2M"; }
 
 /// What a row has to reach; 0: no goal.
@@ -292,7 +289,7 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
         }
         row["goals"].push_back(std::move(entry));
     };
-    const int pages = pages_kib(mine, kept);
+    const int pages = mine.pages_kib.at(bytes);
     row["pages_kib"] = {{"gx", pages}, {"peer", nullptr}, {"floor", nullptr}};
     std::printf("%-20s %-22s %-12s %d x %9zu floats  %10.1f us %s", mine.world.c_str(),
                 mine.reducer.c_str(), mine.wire.c_str(), ranks, bytes / sizeof(float), us,
@@ -301,7 +298,7 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
     if (floor != nullptr) {
         share = ratio(*floor, mine, bytes);
         row["floor_us"] = floor->us(bytes), row["floor_ratio"] = *share;
-        const int floor_pages = pages_kib(*floor, kept);
+        const int floor_pages = floor->pages_kib.at(bytes);
         row["pages_kib"]["floor"] = floor_pages;
         std::printf("  floor %10.1f %s, %5.2f", floor->us(bytes), short_name(floor_pages), *share);
     }
@@ -310,7 +307,7 @@ nlohmann::json row_of(const Contender& mine, const std::vector<Contender>& all, 
         times = ratio(*peer, mine, bytes);
         row["peer"] = peer->reducer, row["peer_us"] = peer->us(bytes);
         row["peer_ratio"] = *times, row["peer_launches_us"] = peer->launches.at(bytes);
-        const int peer_pages = pages_kib(*peer, bytes);
+        const int peer_pages = peer->pages_kib.at(bytes);
         row["pages_kib"]["peer"] = peer_pages;
         std::printf("  %s %10.1f %s, %5.2f", peer->reducer.c_str(), peer->us(bytes),
                     short_name(peer_pages), *times);
@@ -351,19 +348,25 @@ void measure(const Settings& settings) {
                          settings.launches);
             std::vector<Contender> launched = contenders(ranks, launch == 0);
             for (Contender& c : launched)  // all jobs have started then, and sleep
-                if (c.measure(1, 1).empty()) throw gx::Error(c.reducer + " did not start");
+                if (c.measure(1, 1).us.empty()) throw gx::Error(c.reducer + " did not start");
             for (const std::size_t bytes : settings.sizes)
                 for (Contender& c : launched) {
-                    const Micros times = c.measure(bytes / sizeof(float), repeats_of(bytes, ranks));
-                    if (times.empty()) throw gx::Error(c.reducer + " ended before it was measured");
-                    c.launches[bytes].push_back(median(times));
+                    const Measured turn =
+                        c.measure(bytes / sizeof(float), repeats_of(bytes, ranks));
+                    if (turn.us.empty())
+                        throw gx::Error(c.reducer + " ended before it was measured");
+                    c.launches[bytes].push_back(median(turn.us));
+                    c.pages_kib[bytes] = turn.pages_kib;
                 }
             for (Contender& c : launched) c.measure = {};  // which ends its job
             if (launch == 0) all = std::move(launched);
             else
                 for (std::size_t i = 0; i < all.size(); ++i)
-                    for (const std::size_t bytes : settings.sizes)
+                    for (const std::size_t bytes : settings.sizes) {
+                        int& pages = all[i].pages_kib[bytes];
+                        pages = std::min(pages, launched[i].pages_kib[bytes]);
                         all[i].launches[bytes].push_back(launched[i].launches[bytes].front());
+                    }
         }
         for (const std::size_t bytes : settings.sizes)
             for (const Contender& c : all)

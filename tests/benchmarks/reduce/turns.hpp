@@ -43,11 +43,12 @@ inline bool next_turn(Turn& turn, int rank, int ranks) {
     return turn.repeats >= 0;
 }
 
-/// Prints the times of a turn, in microseconds, on one line. Not one by one: MPICH does not buffer
-/// stdout, so that each would wake its launcher's processes on a core that a rank waits on.
-inline void print(const std::vector<double>& times) {
+/// Prints the times of a turn, in microseconds, and the pages of its buffer on one line. Not one by
+/// one: MPICH does not buffer stdout, so that each would wake its launcher's processes on a core
+/// that a rank waits on.
+inline void print(const std::vector<double>& times, int pages_kib) {
     for (const double us : times) std::printf("%.3f ", us);
-    std::printf("\n");
+    std::printf("%d\n", pages_kib);
     std::fflush(stdout);
 }
 
