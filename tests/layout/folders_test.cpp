@@ -3,7 +3,7 @@
 
 #include <algorithm>  // max, min
 #include <map>        // titles
-#include <regex>      // what begins a reducer
+#include <regex>      // reductions, classes and their bases
 #include <utility>    // pair
 
 #include <gx/report/chart.hpp>  // colours
@@ -29,11 +29,61 @@ Lines check_readmes(const fs::path& root) {
     return said;
 }
 
-/// Whether a line of a header begins the reduction of a reducer, or names the base that has one.
-bool defines_reducer(const std::string& line) {
-    static const std::regex begins("(ReduceReport|auto) +all_reduce\\(|\\bCollectiveReducer<");
-    const std::size_t comment = line.find("//");
-    return std::regex_search(line.substr(0, comment), begins);
+/// A header's lines as one text, without comments.
+std::string code_of(const fs::path& file) {
+    std::string code;
+    for (const std::string& line : lines_of(file)) code += line.substr(0, line.find("//")) + "\n";
+    return code;
+}
+
+/// What each match of `found` holds in its first group.
+Lines all_in(const std::string& code, const std::regex& found) {
+    Lines groups;
+    for (std::sregex_iterator at(code.begin(), code.end(), found), end; at != end; ++at)
+        groups.push_back((*at)[1]);
+    return groups;
+}
+
+/// Whether a class of this header has a reduction of its own, or a base class among `reducers`.
+bool defines_reducer(const std::string& code, const Names& reducers) {
+    static const std::regex own("\\b(ReduceReport|auto)\\s+all_reduce\\s*\\("),
+        arguments("<[^<>]*>"),
+        base("\\b(?:class|struct)\\s[^:;{}()]*(?:::[^:;{}()]*)*:([^:;{][^;{]*)\\{"), word("(\\w+)");
+    if (std::regex_search(code, own)) return true;
+    for (std::string list : all_in(code, base)) {
+        for (std::string outer; outer != list;)
+            outer = list, list = std::regex_replace(list, arguments, "");
+        for (const std::string& name : all_in(list, word))
+            if (reducers.contains(name)) return true;
+    }
+    return false;
+}
+
+/// Headers of gx's own reducers, and of those in plugins: each `name` below gx/.
+Names reducer_headers(const fs::path& root) {
+    static const std::regex at_file_scope("(?:^|\n)(?:class|struct)\\s+(\\w+)");
+    std::map<std::string, std::string> rest;  // the code of each header without a reducer so far
+    for (const Header& h : headers_of(root))
+        if (is_plugin(h) || h.part == "reducer") rest[h.name.string()] = code_of(root / h.path);
+    Names found, reducers;
+    for (bool grows = true; grows;) {
+        grows = std::erase_if(rest, [&](const auto& header) {
+                    if (!defines_reducer(header.second, reducers)) return false;
+                    found.insert(header.first);
+                    for (const std::string& name : all_in(header.second, at_file_scope))
+                        reducers.insert(name);
+                    return true;
+                }) > 0;
+    }
+    return found;
+}
+
+/// What a plugin's list of reducers includes.
+Names listed_in(const fs::path& plugin) {
+    Names listed;
+    for (const std::string& line : lines_of(plugin / "tests/reducers.hpp"))
+        listed.insert(included_by(line));
+    return listed;
 }
 
 // A plugin has a README, a CMakeLists.txt that calls gx_plugin, headers below its own name and a
@@ -45,6 +95,7 @@ Lines check_plugins(const fs::path& root) {
     Lines said;
     std::map<std::string, std::string> titles;  // and whose it is
     if (!fs::exists(root / "plugins")) return said;
+    const Names reducers = reducer_headers(root);
     for (const auto& e : fs::directory_iterator(root / "plugins")) {
         if (!e.is_directory()) continue;
         const fs::path plugin = fs::relative(e.path(), root);
@@ -76,19 +127,11 @@ Lines check_plugins(const fs::path& root) {
         }
         if (!has_test) says("no test tests/*_test.cpp");
         if (!fs::exists(e.path() / "include/gx" / name)) says("no headers in include/gx/" + name);
-        Names listed;
-        for (const std::string& line : lines_of(e.path() / "tests/reducers.hpp"))
-            listed.insert(included_by(line));
-        for (const Header& h : headers_of(root)) {
-            if (!is_plugin(h) || *std::next(h.path.begin()) != name) continue;
-            for (const std::string& line : lines_of(root / h.path)) {
-                if (!defines_reducer(line)) continue;
-                if (!listed.contains("gx/" + h.name.string()))
-                    says("tests/reducers.hpp does not list the reducer of gx/" + h.name.string() +
-                         ", so it runs in no world");
-                break;
-            }
-        }
+        const Names listed = listed_in(e.path());
+        for (const std::string& header : reducers)
+            if (header.starts_with(name + "/") && !listed.contains("gx/" + header))
+                says("tests/reducers.hpp does not list the reducer of gx/" + header +
+                     ", so it runs in no world");
     }
     std::ranges::sort(said);
     return said;
@@ -97,6 +140,19 @@ Lines check_plugins(const fs::path& root) {
 // ---- This tree --------------------------------------------------------------------------------
 
 TEST(Layout, PluginsAreWhole) { expect_nothing(check_plugins(here)); }
+/// Else a plugin's list could lose its reducers, and the test above would miss none.
+TEST(Layout, ReducersThatAreListedAreSeen) {
+    const Names reducers = reducer_headers(here);
+    int seen = 0;
+    for (const auto& e : fs::directory_iterator(here / "plugins"))
+        for (const std::string& header : listed_in(e.path())) {
+            const std::string own = "gx/" + e.path().filename().string() + "/";
+            if (!header.starts_with(own)) continue;
+            EXPECT_TRUE(reducers.contains(header.substr(3))) << header;
+            ++seen;
+        }
+    EXPECT_GE(seen, 14);
+}
 /// The program that README shows is the example that the suite runs.
 TEST(Layout, TheReadmeShowsTheHeadline) {
     const Lines readme = lines_of(here / "README.md");
@@ -140,7 +196,7 @@ TEST_F(Planted, APluginThatMissesAPart) {
         plant("plugins/fast/README.md", "What it is.\n");
         plant("plugins/fast/CMakeLists.txt", "gx_plugin(fast)\n");
         plant("plugins/fast/include/gx/fast/a.hpp",
-              "// Purpose.\n    ReduceReport all_reduce(Transport auto& link,\n");
+              "// Purpose.\nclass OfA {\n    ReduceReport all_reduce(Transport auto& link,\n");
         plant("plugins/fast/tests/a_test.cpp", "");
         plant("plugins/fast/tests/reducers.hpp", "#include <gx/fast/a.hpp>\n");
     };
@@ -161,17 +217,27 @@ TEST_F(Planted, APluginThatMissesAPart) {
     plant("plugins/fast/CMakeLists.txt", "gx_plugin(fast)\ngx_tests(tests LINKS gx::gx)\n");
     EXPECT_EQ(check_plugins(root_).size(), 1u) << "tests of its own making, maybe of one world";
     whole();
+    plant("include/gx/reducer/base.hpp",
+          "class Native {\n    ReduceReport all_reduce(T& link);\n};\n");
+    plant("include/gx/reducer/ring.hpp", "class Ring : public Native {\n};\n");
     for (const char* line :
-         {"class B : public CollectiveReducer<Plan, E, Divide> {\n",
-          "class B : public gx::CollectiveReducer<Plan, E, Divide> {\n",
-          "struct B : CollectiveReducer<Plan, E, Divide> {\n",
+         {"class B : public Native<Plan, E, Divide> {\n",
+          "class B : public gx::Native<Plan, E, Divide> {\n",
+          "struct B : Native<Plan, E, Divide> {\n", "class B final : private Ring<E> {\n",
+          "template <class E, class Divide = detail::Halves>\nclass B\n    : public Native<E> {\n",
+          "template <>\nclass B<gx::fp16> : Wire<gx::fp32>, public gx::Ring<gx::fp32> {\n",
+          "class B : public OfA {\n",
           "    auto all_reduce(T& link, const BucketOn<T>& bucket) -> gx::ReduceReport {\n",
-          "    gx::ReduceReport all_reduce(T& link, const gx::BucketOn<T>& bucket) {\n"}) {
+          "    gx::ReduceReport all_reduce(T& link, const gx::BucketOn<T>& bucket) {\n",
+          "    gx::ReduceReport\n    all_reduce(T& link, const gx::BucketOn<T>& bucket) {\n"}) {
         plant("plugins/fast/include/gx/fast/b.hpp", line);
         EXPECT_EQ(check_plugins(root_).size(), 1u) << "a second reducer, not listed: " << line;
     }
-    plant("plugins/fast/include/gx/fast/b.hpp", "// As a CollectiveReducer<> has it.\n");
-    expect_nothing(check_plugins(root_));
+    for (const char* line : {"// class B : public Native<E> {\n", "class Ring;\nclass B {\n",
+                             "class B : public Plan<Ring<E>> {\n", "class Native<int>;\n"}) {
+        plant("plugins/fast/include/gx/fast/b.hpp", line);
+        EXPECT_EQ(check_plugins(root_), Lines{}) << line;
+    }
     fs::remove_all(root_ / "plugins/fast/include");
     EXPECT_EQ(check_plugins(root_), Lines{"plugins/fast: no headers in include/gx/fast"});
     whole();
