@@ -91,8 +91,14 @@ TEST_P(MpiWorld, SaysWhatItRunsOn) {
     EXPECT_EQ(end.output.find(end.said[0]), end.output.rfind(end.said[0])) << "said once";
     EXPECT_NE(end.output.find(end.said[0]), end.output.npos) << end.output;
     const JobEnd set = mpi_run(GetParam(), 1, "info", GetParam(), testing_support::Folder(), 200,
-                               {"OMPI_MCA_btl=self,tcp UCX_TLS=self,tcp ", ""});
-    EXPECT_TRUE(holds(set.said[0], "OMPI_MCA_btl=self,tcp, UCX_TLS=self,tcp;")) << set.said[0];
+                               {"OMPI_MCA_btl=self,tcp UCX_TLS=self,tcp FI_PROVIDER=tcp ", ""});
+    const bool by_ofi = holds(set.said[0], "its device ch4:ofi");
+    EXPECT_TRUE(holds(set.said[0], name != "MPICH "
+                                       ? over + "OMPI_MCA_btl=self,tcp, UCX_TLS=self,tcp, "
+                                                "FI_PROVIDER=tcp;"
+                                   : by_ofi ? over + "its device ch4:ofi, FI_PROVIDER=tcp;"
+                                            : over + "its device ch4:ucx, UCX_TLS=self,tcp;"))
+        << set.said[0] << ": the settings that this MPI reads, and no other";
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ GX_DECL void before_finalize(bool (*f)());
 GX_DECL void leave_library_open();
 
 /// What carries MPI's messages, as far as it costs nothing to know: MPICH's device, and what the
-/// environment sets, as in "its device ch4:ucx, UCX_TLS=tcp" or "OMPI_MCA_btl=tcp,self".
+/// environment sets of this MPI, as in "its device ch4:ucx, UCX_TLS=tcp" or "OMPI_MCA_btl=tcp".
+/// Another MPI's settings, and those of a library that MPICH's device does not use, are left out.
 [[nodiscard]] GX_DECL std::string transport_name(coordination::Environment environment);
 
 /// Errors: gx::Error where no launcher has started this process. `library`: the MPI's name.

@@ -115,16 +115,24 @@ GX_DECL std::string transport_name(coordination::Environment environment) {
     (void)MPI_Get_library_version(text.data(), &length);
     const std::string_view version(text.data(), static_cast<std::size_t>(length));
     std::string names;
-    constexpr std::string_view device = "MPICH Device:";
-    if (const auto at = version.find(device); at != version.npos) {
-        std::string_view rest = version.substr(at + device.size());
-        rest = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
-        names = "its device " + std::string(rest);
+    std::string_view device;  // of MPICH; other MPIs may take either library
+    constexpr std::string_view before = "MPICH Device:";
+    if (const auto at = version.find(before); at != version.npos) {
+        device = version.substr(at + before.size());
+        device = device.substr(0, device.find('\n'));
+        device.remove_prefix(std::min(device.find_first_not_of(" \t"), device.size()));
+        names = "its device " + std::string(device);
     }
-    for (const char* name : {"OMPI_MCA_pml", "OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER"})
-        if (const char* value = environment(name); value != nullptr && *value != '\0')
+    const auto add = [&](const char* name, bool is_read) {
+        const char* const value = is_read ? environment(name) : nullptr;
+        if (value != nullptr && *value != '\0')
             names += std::string(names.empty() ? "" : ", ") + name + "=" + value;
+    };
+    const bool is_open_mpi = version.starts_with("Open MPI");
+    add("OMPI_MCA_pml", is_open_mpi);
+    add("OMPI_MCA_btl", is_open_mpi);
+    add("UCX_TLS", device.empty() || device.find("ucx") != device.npos);
+    add("FI_PROVIDER", device.empty() || device.find("ofi") != device.npos);
     return names.empty() ? "a transport of its own choice, which is not asked for" : names;
 }
 
