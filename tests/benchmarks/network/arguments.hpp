@@ -84,7 +84,8 @@ inline void expect_in_effect(const CLI::App& app, bool under_mpirun, bool overla
         if (group == for_hosts)
             refuse(under_mpirun && !overlap,
                    "between your hosts under mpirun, without --overlap, as in mpirun -n 8 --map-by "
-                   "node build/release/gx_bench_network --machine-file ours.json");
+                   "node --mca btl_tcp_eager_limit 8388608 build/release/gx_bench_network --eager "
+                   "8388608 --machine-file ours.json");
         if (group == for_launch) refuse(under_mpirun, "under mpirun");
         if (group == for_grid)
             refuse(!under_mpirun && !overlap,

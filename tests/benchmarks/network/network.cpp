@@ -1,7 +1,8 @@
 // Measures the network between hosts under MPI, predicts reducers on it, and times them for real.
 // Run:     ./gx bench network [--json FILE]         on hosts of network namespaces; needs root
 //          ./gx bench network --overlap             how much of it a step hides; needs root
-//          mpirun -n 8 --map-by node gx_bench_network --machine-file FILE     on your cluster
+//          mpirun -n 8 --map-by node --mca btl_tcp_eager_limit 8388608 gx_bench_network
+//              --eager 8388608 --machine-file FILE     on your cluster
 // Prints:  a line for each reducer and size; what was predicted without contention beside it; which
 //          of these predictions do not hold for an MPI with handshakes
 #include <sys/resource.h>  // getrusage
