@@ -1,14 +1,19 @@
 // Connections: a simulated endpoint that sends as an MPI over TCP does.
 #pragma once
 
-#include <algorithm>  // any_of
-#include <cstddef>    // byte
-#include <cstdint>    // int64_t
-#include <deque>      // messages
-#include <set>        // ends of messages
-#include <span>       // messages
-#include <utility>    // pair
-#include <vector>     // connections
+#include <algorithm>    // any_of, max
+#include <bit>          // bit_ceil
+#include <cstddef>      // byte
+#include <cstdint>      // int64_t
+#include <deque>        // messages
+#include <map>          // ends of messages
+#include <span>         // messages
+#include <string>       // sentences
+#include <string_view>  // names
+#include <utility>      // pair
+#include <vector>       // connections
+
+#include <fmt/ranges.h>  // join
 
 #include <gx/core/error.hpp>      // Error
 #include <gx/core/transport.hpp>  // Request, Arrival, TransportOver
@@ -18,17 +23,41 @@ namespace gx::bench {
 /// Between which ranks messages went that wait for a handshake.
 class Handshakes {
 public:
-    void sent(int from, int to) { ends_.insert({from, to}); }
-    /// Whether they went both ways between two ranks. Open MPI's handshake then waits behind the
-    /// data of the other way, on the same connection, and the simulator's does not.
-    [[nodiscard]] bool both_ways() const {
-        return std::ranges::any_of(
-            ends_, [&](const auto& e) { return ends_.contains({e.second, e.first}); });
+    void sent(int from, int to, std::int64_t bytes) {
+        std::int64_t& largest = largest_[{from, to}];
+        largest = std::max(largest, bytes);
+    }
+    /// Bytes of the largest where they went both ways between two ranks; 0: nowhere. Open MPI's
+    /// handshake then waits behind the data of the other way, on the same connection, and the
+    /// simulator's does not.
+    [[nodiscard]] std::int64_t both_ways() const {
+        std::int64_t largest = 0;
+        for (const auto& [ends, bytes] : largest_)
+            if (largest_.contains({ends.second, ends.first})) largest = std::max(largest, bytes);
+        return largest;
     }
 
 private:
-    std::set<std::pair<int, int>> ends_{};
+    std::map<std::pair<int, int>, std::int64_t> largest_{};  ///< [from, to]
 };
+
+/// What is printed of predictions that may be too low. `reducers`: with the gradients' bytes;
+/// `largest`: both_ways() of them all; `mpi`: "openmpi" or "mpich".
+inline std::string handshake_note(const std::vector<std::string>& reducers,
+                                  std::int64_t eager_bytes, std::int64_t largest,
+                                  std::string_view mpi) {
+    std::string note = fmt::format(
+        "Predictions that may be too low: {}. Messages of more than --eager {} bytes, {} at most, "
+        "go both ways between two hosts there",
+        fmt::join(reducers, ", "), eager_bytes, largest);
+    if (mpi != "openmpi") return note + ", and no handshake is predicted.";
+    constexpr std::uint64_t least = 8 << 20, header = 1024;  // more than Open MPI's own
+    const auto limit = std::max(least, std::bit_ceil(std::uint64_t(largest) + header));
+    return note + fmt::format(
+                      ", and Open MPI's handshake waits over TCP behind the data of the other way. "
+                      "Start with mpirun --mca btl_tcp_eager_limit {0} and give --eager {0}.",
+                      limit);
+}
 
 /// A rank's endpoint as an MPI over TCP has it: a send of up to `eager_bytes` is done when it is
 /// posted, since MPI copies it, and the messages from one rank to another follow each other on one
@@ -44,7 +73,7 @@ public:
 
     Request send(int to, int channel, std::span<const std::byte> message) {
         if (static_cast<std::int64_t>(message.size()) > eager_bytes_) {
-            handshakes_.sent(this->under().rank(), to);
+            handshakes_.sent(this->under().rank(), to, std::int64_t(message.size()));
             return this->under().send(to, channel, message);
         }
         Connection& c = to_[static_cast<std::size_t>(to)];

@@ -25,6 +25,7 @@
 #include "../../support/interface_bytes.hpp"
 #include "../machine.hpp"
 #include "arguments.hpp"
+#include "connections.hpp"
 #include "measure.hpp"
 #include "namespaces.hpp"
 #include "overlap.hpp"
@@ -199,6 +200,7 @@ void measure_and_compare(const Arguments& asked) {
         }
         nlohmann::json rows = nlohmann::json::array();
         std::vector<std::string> too_low;
+        std::int64_t largest = 0;  // of the messages there
         for (const std::int64_t bytes : asked.bytes) {
             for_each_reducer([&]<class R> {
                 if (!asked.reducers.empty() &&
@@ -216,8 +218,9 @@ void measure_and_compare(const Arguments& asked) {
                 const Predicted predicted = predict(row.reducer, bytes, network, cluster);
                 row.predicted_ms = predicted.ms;
                 row.formula_ms = predict(row.reducer, bytes, network, cluster, false).ms;
-                if (predicted.handshakes_both_ways)
-                    too_low.push_back(fmt::format("{} of {}", row.reducer, bytes));
+                if (predicted.handshakes_both_ways > 0)
+                    too_low.push_back(fmt::format("{} of {} bytes", row.reducer, bytes));
+                largest = std::max(largest, predicted.handshakes_both_ways);
                 const bool scored = row.wire_ms >= asked.least_wire_ms;
                 rows.push_back(json_of(row, network, scored));
                 fmt::print(
@@ -231,12 +234,7 @@ void measure_and_compare(const Arguments& asked) {
             });
         }
         if (!too_low.empty())
-            fmt::print(
-                "Predictions that may be too low: {}. Messages of more than --eager {} bytes go "
-                "both ways between two hosts there, and Open MPI's handshake waits over TCP behind "
-                "the data of the other way. Start with mpirun --mca btl_tcp_eager_limit 8388608 "
-                "and give --eager 8388608.\n",
-                fmt::join(too_low, ", "), asked.eager_bytes);
+            fmt::print("{}\n", handshake_note(too_low, asked.eager_bytes, largest, GX_MPI_NAME));
         if (root && !asked.json.empty())
             write_file(asked.json, nlohmann::json{{"benchmark", "network"},
                                                   {"cpu", cpu_name()},

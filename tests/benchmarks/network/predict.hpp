@@ -10,7 +10,7 @@ namespace gx::bench {
 
 struct Predicted {
     double ms = -1;
-    bool handshakes_both_ways = false;  ///< Handshakes::both_ways: it is too low then
+    std::int64_t handshakes_both_ways = 0;  ///< Handshakes::both_ways: it is too low then
 };
 
 /// What the reducer of that name takes for `bytes` of fp32 values on each host.
