@@ -42,6 +42,16 @@ void strip(const std::string& file, const char* field) {
     write_safetensors(file, tensors, all.metadata);
 }
 
+/// As an older gx wrote it, whose names of models left out their sizes.
+void rename_model(const std::string& file, const std::string& from, const std::string& to) {
+    auto all = read_safetensors(file);
+    std::string& state = all.metadata.at("gx");
+    state.replace(state.find('"' + from + '"'), from.size() + 2, '"' + to + '"');
+    std::vector<NamedTensor> tensors;
+    for (const auto& [name, t] : all.tensors) tensors.push_back({name, t.shape, t.values});
+    write_safetensors(file, tensors, all.metadata);
+}
+
 // ---- Cases worked by hand -----------------------------------------------------------
 TEST(TopOf, SortsByLogitAndGivesTheSoftmax) {
     const std::vector<float> logits{0, std::log(3.0f), 0, std::log(4.0f)};
@@ -158,11 +168,25 @@ TEST(Predictor, SaysWhatAnOldCheckpointLacks) {
     EXPECT_EQ(read_checkpoint(last(folder), g).epoch, 2) << "it can be resumed from as before";
 }
 
+TEST(Predictor, SaysThatAnOlderFileMayBeOfItsOwnModel) {
+    const Folder folder;
+    (void)trained(folder, images());
+    rename_model(last(folder), "Mlp<5>", "Mlp");
+    EXPECT_TRUE(
+        holds(error_of([&] { Predicts predictor(last(folder)); }),
+              "is of model 'Mlp', and the Predictor's is 'Mlp<5>'. Use the model that wrote "
+              "it; if that is this one, an older gx, which left its sizes out of the name",
+              "predict with that gx"));
+}
+
 TEST(Predictor, RefusesOtherModelsAndOtherImages) {
     const Folder folder;
     (void)trained(folder, images());
     EXPECT_TRUE(holds(error_of([&] { Predictor<Other, reference::Device> other(last(folder)); }),
                       "is of model '" + std::string(Net::name) + "', and the Predictor's is '"));
+    EXPECT_TRUE(error_of([&] {
+                    Predictor<Other, reference::Device> other(last(folder));
+                }).ends_with("'Other'. Use the model that wrote it"));
     Predicts predictor(last(folder));
     EXPECT_TRUE(holds(error_of([&] { (void)predictor.logits(std::vector<std::uint8_t>(17)); }),
                       "17 pixels are no number of images of 1 x 4 x 4"));

@@ -144,6 +144,11 @@ GX_COLD [[nodiscard]] GX_DECL Checkpoint read_checkpoint(const std::filesystem::
 GX_COLD [[nodiscard]] GX_DECL InputFormat read_input_format(const std::filesystem::path& path);
 /// The model whose weights a file of gx holds; empty where it does not say.
 GX_COLD [[nodiscard]] GX_DECL std::string read_model_name(const std::filesystem::path& path);
+/// What follows the advice to take the model that wrote a file, of model `written`: that it may be
+/// `model` itself, of an older gx, which is to be taken as `remedy` says; empty where it is not.
+GX_COLD [[nodiscard]] GX_DECL std::string older_model_note(std::string_view written,
+                                                           std::string_view model,
+                                                           std::string_view remedy);
 /// The text that read_input_format reads, for the metadata field "images".
 GX_COLD [[nodiscard]] GX_DECL std::string to_json(const InputFormat& format);
 

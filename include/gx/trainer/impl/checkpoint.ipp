@@ -428,6 +428,15 @@ GX_DECL void write_checkpoint(const std::filesystem::path& path, const Graph& gr
     write_safetensors(path, tensors, metadata);
 }
 
+GX_DECL std::string older_model_note(std::string_view written, std::string_view model,
+                                     std::string_view remedy) {
+    if (!model.starts_with(std::string(written) + "<")) return {};
+    return fmt::format(
+        "; if that is this one, an older gx, which left its sizes out of the name, wrote the file: "
+        "{}",
+        remedy);
+}
+
 GX_DECL std::string read_model_name(const std::filesystem::path& path) {
     const auto metadata = read_safetensors_metadata(path);
     if (const auto name = metadata.find("model"); name != metadata.end()) return name->second;
@@ -514,10 +523,7 @@ GX_DECL Checkpoint read_checkpoint(const std::filesystem::path& path, const Grap
                 "it is of model '{}', and this run trains '{}'. Resume with the model that wrote "
                 "it{}.",
                 c.model, graph.name.view(),
-                graph.name.view().starts_with(c.model + "<")
-                    ? "; if that is this one, an older gx, which left its sizes out of the name, "
-                      "wrote the file: finish the run with that gx"
-                    : ""));
+                older_model_note(c.model, graph.name.view(), "finish the run with that gx")));
         if (const auto images = file.metadata.find("images"); images != file.metadata.end())
             c.input_format = detail::checkpoint::input_format(path, images->second);
         in.within(state, c);

@@ -85,8 +85,9 @@ GX_DECL Trained::Trained(const AnyModel& model, const std::filesystem::path& fil
         !written.empty() && written != model.name)
         throw Error(
             fmt::format("file '{}' is of model '{}', and the Predictor's is '{}'. Use the "
-                        "model that wrote it",
-                        file.string(), written, model.name));
+                        "model that wrote it{}",
+                        file.string(), written, model.name,
+                        older_model_note(written, model.name, "predict with that gx")));
     const ImageShape input{format.shape[0], format.shape[1], format.shape[2]};
     if (const std::string sentence = trainer::misfit(model.name, model.trouble, input);
         !sentence.empty())
