@@ -138,7 +138,9 @@ Stack fitted_stack(const Conditions& c, const Calibration& k) {
     if (states(c.option, "double buffering"))
         return variant(k.chainer, "chainermn-double-buffered", Scheme::late);
     if (states(c.framework, "chainer")) return k.chainer;
-    if (mxnet && (servers || states(how, "kvstore") || states(how, "dist_"))) return k.key_value;
+    const bool kvstore = (states(how, "kvstore") || states(how, "dist_")) &&
+                         !states(how, "horovod");  // MXNet spells Horovod "kvstore=horovod"
+    if (mxnet && (servers || kvstore)) return k.key_value;
     if (states(c.collective, "distributed_replicated") || states(c.collective, "on the workers"))
         return k.servers;
     if (servers) return states(c.transport, "grpc") ? k.servers : k.local_servers;

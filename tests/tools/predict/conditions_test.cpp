@@ -759,6 +759,19 @@ TEST(Mechanism, OfMxnetsKvstoreIsReadInTheFrameworksNameToo) {
     EXPECT_EQ(vgg16_on_64("MXNet (kvstore local)", "NCCL").stack, "mxnet-horovod")
         << "what is stated for itself holds";
 }
+/// As MXNet spells it: mx.kv.create('horovod').
+TEST(Mechanism, OfHorovodIsNotReadAsMxnetsKvstore) {
+    const double stated = vgg16_on_64("MXNet + Horovod").points.at(0).efficiency_pct;
+    for (const auto& [framework, collective] : {std::pair{"MXNet + Horovod, kvstore=horovod", ""},
+                                                {"MXNet, kvstore=horovod", ""},
+                                                {"MXNet + Horovod, kvstore local", ""},
+                                                {"MXNet", "kvstore=horovod"}}) {
+        const Prediction p = vgg16_on_64(framework, collective);
+        EXPECT_EQ(p.stack, "mxnet-horovod") << framework << collective;
+        EXPECT_EQ(p.points.at(0).efficiency_pct, stated) << framework << collective;
+    }
+    EXPECT_EQ(vgg16_on_64("MXNet + Horovod", "kvstore dist_sync").stack, "mxnet-kvstore");
+}
 /// `why` quotes a mechanism, and the costs may be those of another one.
 TEST(Mechanism, OneThatTheCostsAreNotOfIsAssumed) {
     EXPECT_THAT(vgg16_on_64("MXNet 1.4").assumed,
@@ -768,6 +781,9 @@ TEST(Mechanism, OneThatTheCostsAreNotOfIsAssumed) {
                 ::testing::Contains("TensorFlow's benchmarks, 2017: the costs are of another "
                                     "exchange of gradients: tensorflow-horovod assumed"));
     EXPECT_THAT(vgg16_on_64("TensorFlow 1.4", "replicated").assumed, ::testing::IsEmpty());
+    EXPECT_THAT(vgg16_on_64("MXNet + Horovod", "kvstore dist_sync").assumed,
+                ::testing::Contains("Horovod before 0.21: the costs are of another exchange of "
+                                    "gradients: mxnet-kvstore assumed"));
     for (const char* same : {"MXNet 1.4 + Horovod", "PyTorch 1.4", "TensorFlow + Horovod 0.19"})
         EXPECT_THAT(vgg16_on_64(same).assumed, ::testing::IsEmpty()) << same;
 }
