@@ -26,7 +26,8 @@ struct Condition {
     std::vector<std::string> words{};
     std::vector<std::string> how{};  ///< one of them: in the framework's name or in `collective`
     std::string with{}, without{}, model{};
-    bool whole = false;  ///< `words` stand apart, as those of fewer than 4 letters always do
+    bool whole = false;  ///< `words` stand apart, as those of fewer than 4 letters always do; a
+                         ///< version with a point may follow one without a space
     std::vector<Versions> versions{};  ///< one of them
 };
 
@@ -86,6 +87,20 @@ Word how_of(std::string_view word, bool whole = false) {
     return whole || word.size() < 4 ? Word::apart : Word::inside;
 }
 
+/// "pytorch 2.1" of "pytorch2.1"; a number without a point, as in "torch7", is part of its word.
+std::string with_versions_apart(std::string_view text) {
+    constexpr std::string_view digits = "0123456789";
+    std::string apart;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto point = text.find_first_not_of(digits, i);
+        const bool version = point != text.npos && point > i && text[point] == '.' &&
+                             point + 1 < text.size() && digits.find(text[point + 1]) != digits.npos;
+        if (version && i > 0 && 'a' <= text[i - 1] && text[i - 1] <= 'z') apart += ' ';
+        apart += text[i];
+    }
+    return apart;
+}
+
 /// The version behind a word: "horovod 0.21.3" and "horovod==v0.21" are {0, 21}, and "nemo
 /// container 25.09" is {25, 9}.
 Version version_behind(std::string_view text, std::string_view word) {
@@ -116,13 +131,15 @@ const std::vector<Mechanism>& mechanisms() { return rows().all; }
 const Mechanism* find_mechanism(std::string_view framework, std::string_view model,
                                 std::string_view collective) {
     const Rows& r = rows();
+    const std::string apart = with_versions_apart(framework);
     for (std::size_t i = 0; i < r.all.size(); ++i) {
         const Condition& c = r.holds[i];
+        const std::string_view name = c.whole ? apart : framework;
         const auto word = std::find_if(c.words.begin(), c.words.end(), [&](const std::string& w) {
-            return states(framework, w, how_of(w, c.whole));
+            return states(name, w, how_of(w, c.whole));
         });
         if (word == c.words.end() || !states(framework, c.with) || !has(model, c.model)) continue;
-        if (!c.without.empty() && states(framework, c.without, how_of(c.without))) continue;
+        if (!c.without.empty() && states(name, c.without, how_of(c.without))) continue;
         const auto said = [&](const std::string& w) {
             return states(framework, w) || states(collective, w);
         };

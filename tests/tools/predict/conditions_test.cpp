@@ -638,10 +638,11 @@ TEST(Mechanism, OfPyTorchNeedsItsWholeName) {
     };
     for (const char* torch :
          {"pytorch", "pytorch 2.1", "pytorch-lightning", "torch.distributed", "torch==2.8",
-          "ray train torchtrainer (ddp)", "pytorch (no xla)", "fairseq, pytorch"})
+          "ray train torchtrainer (ddp)", "pytorch (no xla)", "fairseq, pytorch", "pytorch2.1",
+          "torch1.13.1+cu117", "torchrun", "pytorchlightning 2.0", "lightning on pytorch2.4"})
         EXPECT_EQ(found(torch), "PyTorch DDP") << torch;
-    for (const char* other :
-         {"torch7", "somethingtorch", "pytorch xla", "pytorch/xla", "torch_xla"})
+    for (const char* other : {"torch7", "somethingtorch", "pytorch xla", "pytorch/xla", "torch_xla",
+                              "torch_xla2.1", "torchvision0.15", "libtorch 1.8"})
         EXPECT_EQ(found(other), "unknown") << other;
 }
 /// NeMo 2.0.0 is what container 24.09 holds, which has 24.07 for experiments alone.
