@@ -25,7 +25,8 @@ struct Versions {
 struct Condition {
     std::vector<std::string> words{};
     std::vector<std::string> how{};  ///< one of them: in the framework's name or in `collective`
-    std::string with{}, without{}, model{};
+    std::vector<std::string> without{};
+    std::string with{}, model{};
     bool whole = false;  ///< `words` stand apart, as those of fewer than 4 letters always do; a
                          ///< version with a point may follow one without a space
     std::vector<Versions> versions{};  ///< one of them
@@ -68,7 +69,7 @@ const Rows& rows() {
             c.words = row.at("words").get<std::vector<std::string>>();
             c.how = row.value("how", std::vector<std::string>());
             c.with = row.value("with", "");
-            c.without = row.value("without", "");
+            c.without = row.value("without", std::vector<std::string>());
             c.whole = row.value("whole", false);
             c.model = row.value("model", "");
             for (const Json& range : row.value("versions", Json::array({Json::object()}))) {
@@ -139,7 +140,8 @@ const Mechanism* find_mechanism(std::string_view framework, std::string_view mod
             return states(name, w, how_of(w, c.whole));
         });
         if (word == c.words.end() || !states(framework, c.with) || !has(model, c.model)) continue;
-        if (!c.without.empty() && states(name, c.without, how_of(c.without))) continue;
+        const auto stated = [&](const std::string& w) { return states(name, w, how_of(w)); };
+        if (std::ranges::any_of(c.without, stated)) continue;
         const auto said = [&](const std::string& w) {
             return states(framework, w) || states(collective, w);
         };

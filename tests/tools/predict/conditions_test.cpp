@@ -627,7 +627,11 @@ TEST(Mechanism, IsFoundByNameAndVersion) {
     EXPECT_EQ(name("nemo framework 25.09", "llama 3"), "NeMo 2, recipes of language models");
     EXPECT_EQ(name("nemo 25.09 container", "flux.1"), "NeMo 2, recipe of FLUX");
     EXPECT_EQ(name("nemo 24.09", "bert-large"), "NeMo 2, recipe of BERT");
-    EXPECT_EQ(name("torchtitan"), "PyTorch FSDP");
+    EXPECT_EQ(name("torchtitan"), "torchtitan, PyTorch FSDP");
+    EXPECT_EQ(name("torchtitan, no ddp"), "torchtitan, PyTorch FSDP");
+    EXPECT_EQ(name("torchtitan, fsdp"), "PyTorch FSDP");
+    EXPECT_EQ(name("torchtitan, ddp"), "PyTorch DDP") << "told otherwise";
+    EXPECT_EQ(name("torchtitan (hsdp)"), "unknown") << "an all-reduce beside it, which has no row";
     EXPECT_EQ(name("cntk"), "unknown");
     EXPECT_EQ(name(""), "unknown");
 }
