@@ -35,8 +35,8 @@ void read_inputs(CLI::App& app, Arguments& o, CLI::Option* phase) {
                                 "measured: a step on one GPU, in place of the roofline's");
     auto* rate = app.add_option("--images-per-second", o.step.images_s, "the same, as a rate");
     auto* trace = app.add_option("--trace", o.step.trace_file,
-                                 "the same, as a trace of torch.profiler (Chrome JSON): its parts, "
-                                 "and when gradients are ready");
+                                 "the same, as a trace of torch.profiler (Chrome JSON, also packed "
+                                 "by gzip): its parts, and when gradients are ready");
     step->check(number_in(1e-6, 1e6, "from 1e-6 to 1e6"))->excludes(rate)->excludes(trace);
     rate->check(number_in(1e-6, 1e9, "from 1e-6 to 1e9"))->excludes(trace);
     for (auto* measured : {step, rate, trace}) measured->excludes(phase);

@@ -384,8 +384,8 @@ int main(int argc, char** argv) {
         ->excludes("--fit");
     app.add_flag("--all", a.all, "print every point, not only those that count")->needs(score);
     app.add_option("--trace", a.trace,
-                   "Chrome JSON of torch.profiler: print the parts of its median step, and the "
-                   "base point that a case takes it as")
+                   "Chrome JSON of torch.profiler, also packed by gzip: print the parts of its "
+                   "median step, and the base point that a case takes it as")
         ->excludes(cases)
         ->excludes(score);
     return gx::run_program(app, argc, argv, [&] {

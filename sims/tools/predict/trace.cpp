@@ -9,7 +9,7 @@
 #include <fmt/core.h>  // format
 
 #include <gx/core/error.hpp>             // Error
-#include <gx/io/gzip.hpp>                // read_whole_file
+#include <tools/common/gunzip.hpp>       // gunzip, is_gzip
 #include <tools/common/json.hpp>         // Json, parse_json
 #include <tools/common/stable_sort.hpp>  // stable_sort
 #include <tools/common/text.hpp>         // lower, has
@@ -24,7 +24,7 @@ constexpr std::string_view function_name = "autograd::engine::evaluate_function:
 constexpr std::string_view gradient_name = "torch::autograd::AccumulateGrad";
 constexpr std::string_view checkpoint_name = "CheckpointFunctionBackward";
 
-constexpr std::size_t unpacked_most = std::size_t{1} << 31;
+constexpr std::size_t unpacked_most = 256 << 20;        // as read_input's of a plain one
 constexpr double begin_most = 1e18, lasts_most = 1e14;  // microseconds
 
 /// A complete event; microseconds.
@@ -405,11 +405,8 @@ std::int64_t MeasuredStep::elements() const {
 }
 
 MeasuredStep read_trace(std::string_view text, const std::string& file) {
-    gx::FileBytes unpacked;
-    if (text.starts_with("\x1f\x8b")) {
-        unpacked = read_whole_file(file, unpacked_most);
-        text = {reinterpret_cast<const char*>(unpacked.data()), unpacked.size()};
-    }
+    std::string unpacked;
+    if (is_gzip(text)) text = unpacked = gunzip(text, file, unpacked_most);
     const Json json = parse_json(text, file);
     const std::vector<Event> all = events_of(json, file);
     if (all.empty())

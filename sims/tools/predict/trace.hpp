@@ -36,8 +36,7 @@ struct MeasuredStep {
 };
 
 /// The step of median duration of a Chrome JSON trace (torch.profiler, export_chrome_trace; from
-/// PyTorch 1.9 on), whose `text` is that of `file`. A text packed by gzip is read from `file`, up
-/// to 2 GiB.
+/// PyTorch 1.9 on), whose `text` is that of `file`. It may be packed by gzip, of up to 256 MiB.
 /// Errors: gx::Error naming the file, what it lacks and the profiler's option that records it: no
 ///         JSON, no ProfilerStep, no AccumulateGrad, no function of backward, no shapes, no
 ///         Optimizer.step, kernels without their launches, backward passes whose gradients differ;

@@ -361,6 +361,13 @@ TEST(Trace, PackedAndCutOffIsNamed) {
     EXPECT_TRUE(holds(error_of([&] { (void)read_trace(gx::read_file(file), file); }), "t.json.gz",
                       "ends before its check sum"));
 }
+/// Once read, whether from a file or a pipe, and in as many members as there are.
+TEST(Trace, PackedIsReadWithoutItsFile) {
+    const std::string text = unpacked(published());
+    const MeasuredStep m = read_trace(gx::read_file(published()), "/dev/fd/63");
+    EXPECT_EQ(m.step_ms, read_trace(text, "t.json").step_ms);
+    EXPECT_EQ(m.elements(), read_trace(text, "t.json").elements());
+}
 
 /// Two networks that take turns, as a generator and its judge, are not one whose step is planned.
 TEST(Trace, PassesOfDifferentGradientsAreRefused) {
