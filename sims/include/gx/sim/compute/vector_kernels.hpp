@@ -17,8 +17,9 @@ namespace gx::sim {
 ///
 /// Operations take no time of their own: casts, sums and updates do at most 2 per byte (Adam's,
 /// with its root and division, among them), and each GPU of the catalog does 9 or more while its
-/// memory moves a byte (tested). Quantized's rounding does more, some 25 for Philox's word and a
-/// division in double per value: of it this is a lower bound.
+/// memory moves a byte (tested), a multiply-add counted as two, so that of others there are 4.5.
+/// Quantized's rounding does more, some 25 for Philox's word and a division in double per value: of
+/// it this is a lower bound.
 ///
 /// Not modelled: such a kernel and the model's, which run at the same time on two streams, share
 /// bandwidth and multiprocessors. ClusterOptions::overlap_slowdown slows the model's kernels beside
