@@ -10,7 +10,7 @@
 #include <fmt/format.h>  // sentences
 
 #include <gx/core/error.hpp>      // Error
-#include <gx/io/atomic_file.hpp>  // AtomicFile, same_output
+#include <gx/io/atomic_file.hpp>  // AtomicFile, output_target, same_output
 #include <gx/io/read_file.hpp>    // read_file
 
 namespace gx {
@@ -64,8 +64,14 @@ inline void expect_outputs(std::initializer_list<FileOption> outputs,
 inline void expect_outside(const FileOption& output, const FileOption& folder) {
     namespace fs = std::filesystem;
     if (output.file.empty()) return;
-    const fs::path place = fs::weakly_canonical(fs::absolute(output.file));
-    const fs::path within = fs::weakly_canonical(fs::absolute(folder.file) / "");
+    // A folder may be there or be made later; links in a circle name no file and no folder.
+    const auto canonical = [](const fs::path& path) {
+        std::error_code circle;
+        const fs::path found = fs::weakly_canonical(path, circle);
+        return circle ? path.lexically_normal() : found;
+    };
+    const fs::path place = canonical(output_target(fs::absolute(output.file)));
+    const fs::path within = canonical(fs::absolute(folder.file) / "");
     for (fs::path above = place.parent_path();; above = above.parent_path()) {
         if (above / "" == within / "")
             throw Error(fmt::format(

@@ -67,6 +67,12 @@ private:
 /// Errors: gx::Error as AtomicFile's.
 GX_COLD GX_DECL void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// The file that writing to `path` makes or replaces. Symbolic links are followed, whether they
+/// lead to a file or not; the path itself where a folder on the way is missing, or links form a
+/// circle.
+GX_COLD [[nodiscard]] GX_DECL std::filesystem::path output_target(
+    const std::filesystem::path& path);
+
 /// Whether writing to both paths would lose data: one regular file or one pipe, by any names.
 GX_COLD [[nodiscard]] GX_DECL bool same_output(const std::filesystem::path& a,
                                                const std::filesystem::path& b);

@@ -339,6 +339,36 @@ TEST(ExpectOutputs, RefusesAFileThatWouldBeOverwritten) {
                   "overwritten. Give each a file of its own.");
     EXPECT_EQ(read_text(one), "cases");
 }
+TEST(ExpectOutside, RefusesEachWayIntoTheFolder) {
+    const Folder folder;
+    namespace fs = std::filesystem;
+    fs::create_directories(folder / "run/deep");
+    write_text(folder / "run/there", "");
+    fs::create_directory_symlink("run", folder / "by_folder");
+    fs::create_symlink("run/there", folder / "to_a_file");
+    fs::create_symlink("run/epoch-0001.safetensors", folder / "to_none_yet");
+    fs::create_symlink("to_none_yet", folder / "to_a_link");
+    fs::create_symlink("around", folder / "around");
+    const auto refused = [&](const fs::path& file, const char* run = "run") {
+        return error_of([&] { gx::expect_outside({"--json", file}, {"--output", folder / run}); });
+    };
+    for (const char* file :
+         {"run/new", "run/deep/new", "run/none/new", "run/../run/new", "by_folder/new",
+          "by_folder/none/new", "to_a_file", "to_none_yet", "to_a_link"}) {
+        for (const char* run : {"run", "by_folder"})
+            EXPECT_EQ(refused(folder / file, run),
+                      "--json names file '" + (folder / file).string() + "' in folder '" +
+                          (folder / run).string() +
+                          "' of --output, where it could overwrite a file of the run. Name one "
+                          "elsewhere.");
+    }
+    EXPECT_NE(refused(folder / "later/new", "later"), "no error") << "a folder that is made later";
+    for (const char* file : {"new", "running/new", "run/../new", "none/new", "run.json"})
+        EXPECT_EQ(refused(folder / file), "no error") << file;
+    EXPECT_EQ(refused(folder / "around"), "no error") << "AtomicFile refuses it";
+    EXPECT_EQ(refused(folder / "new", "around"), "no error") << "it can be no folder";
+    EXPECT_EQ(refused(""), "no error");
+}
 TEST(ReadInput, RefusesFoldersAbsentAndEndlessFiles) {
     const Folder folder;
     const auto refused = [](const std::filesystem::path& file) {

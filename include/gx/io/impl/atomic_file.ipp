@@ -280,6 +280,10 @@ GX_DECL void write_file(const std::filesystem::path& path, std::string_view text
     file.commit();
 }
 
+GX_DECL std::filesystem::path output_target(const std::filesystem::path& path) {
+    return detail::atomic_file::resolved(path);
+}
+
 GX_DECL bool same_output(const std::filesystem::path& a, const std::filesystem::path& b) {
     struct stat first{}, second{};
     const bool one = ::stat(a.c_str(), &first) == 0, other = ::stat(b.c_str(), &second) == 0;
