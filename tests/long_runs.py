@@ -13,6 +13,8 @@ Exit status: 0; 1 if a run failed or ran no test, or with --check an entry is mi
 command, or has failed; 2 for a BUILD or a list that can't be used."""
 import argparse, json, os, pathlib, re, subprocess, sys, time, typing
 
+from cpu_name import cpu_name
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIST = ROOT / "tests/long_runs.txt"
 COUNTS = re.compile(r"^\[  (?:PASSED|SKIPPED|FAILED)\s*\] \d+ tests?.*|^\d[\d,]* \w+.*", re.M)
@@ -83,12 +85,7 @@ def run(listed, build, tests):
         print(text[-6000:])
     print("  " + "\n  ".join([f"status {done.returncode}", *said]), flush=True)
     return {"command": listed.command(), "status": done.returncode if ran else 1, "said": said,
-            "seconds": round(time.monotonic() - begun), "cpu": cpu(), "commit": state}
-
-
-def cpu():
-    match = re.search(r"^model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    return match[1] if match else "unknown"
+            "seconds": round(time.monotonic() - begun), "cpu": cpu_name(), "commit": state}
 
 
 def commit():

@@ -16,7 +16,6 @@
 #include <chrono>        // seconds
 #include <cstdlib>       // getloadavg
 #include <filesystem>    // folders
-#include <fstream>       // the name of the CPU
 #include <numeric>       // midpoint
 #include <optional>      // a folder that goes
 #include <string>        // names
@@ -40,6 +39,7 @@
 #include <gx/trainer/trainer.hpp>              // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
+#include "../../sims/support/cpu_name.hpp"      // cpu_name
 #include "../recipes/stand_in.hpp"              // draw_images, TemporaryFolder
 
 namespace fs = std::filesystem;
@@ -100,12 +100,6 @@ Reached train(const Way& way, const fs::path& folder, double target_pct, std::ui
     return out;
 }
 
-std::string cpu_name() {
-    std::ifstream in("/proc/cpuinfo");
-    for (std::string line; std::getline(in, line);)
-        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-    return "unknown CPU";
-}
 double median(std::vector<double> x) {
     std::ranges::sort(x);
     return std::midpoint(x[(x.size() - 1) / 2], x[x.size() / 2]);

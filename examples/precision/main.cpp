@@ -8,7 +8,6 @@
 #include <atomic>     // counts of devices
 #include <cmath>      // sqrt
 #include <cstdio>     // stdout
-#include <fstream>    // the processor's name
 #include <string>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include <gx/trainer/trainer.hpp>   // Trainer
 
 #include "../../sims/support/command_line.hpp"  // run_program
+#include "../../sims/support/cpu_name.hpp"      // cpu_name
 
 using namespace gx;
 using reference::SummingDevice;
@@ -72,15 +72,6 @@ void keep_first(Dataset& set, std::int64_t count) {
     set.labels.resize(n);
     set.pixels.resize(n * static_cast<std::size_t>(set.shape.elements()));
 }
-/// As in "AMD EPYC"; "unknown" where /proc/cpuinfo has none.
-std::string cpu_name() {
-    std::ifstream in("/proc/cpuinfo");
-    for (std::string line; std::getline(in, line);)
-        if (const auto colon = line.find(": "); line.starts_with("model name"))
-            return line.substr(colon + 2);
-    return "unknown";
-}
-
 template <class Device, class E, class Scale>
 Row run(const Settings& s, const Split& data, const char* sums, const char* scale_name,
         typename Scale::Options scale) {

@@ -41,6 +41,7 @@
 #include <gx/trainer/weights.hpp>              // initial_weights
 
 #include "../../sims/support/command_line.hpp"  // run_program
+#include "../../sims/support/cpu_name.hpp"      // cpu_name
 
 namespace {
 
@@ -330,13 +331,6 @@ std::string verdict(const Arguments& a, const Result& r, bool decodes) {
     return text;
 }
 
-std::string cpu_name() {
-    std::ifstream in("/proc/cpuinfo");
-    for (std::string line; std::getline(in, line);)
-        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-    return "unknown CPU";
-}
-
 void run(Arguments a) {
     gx::expect_outputs({{"--json", a.json}});
     const int cores = std::max(1, int(std::thread::hardware_concurrency()));
@@ -366,7 +360,7 @@ void run(Arguments a) {
                          : measure_all<gx::Prefetched<gx::InMemory<gx::PadCrop<4>, gx::Flip>>>(
                                a, opened.source, trained);
 
-    fmt::print("{}; {} cores; load of others before: {:.1f}\n", cpu_name(), cores, load);
+    fmt::print("{}; {} cores; load of others before: {:.1f}\n", gx::cpu_name(), cores, load);
     fmt::print("{}, {}\n", gx::printable(gx::describe(info)),
                opened.decodes ? fmt::format("decoded from crops by {} workers", a.workers)
                               : "padded, cropped and mirrored");
@@ -388,7 +382,7 @@ void run(Arguments a) {
 
     if (a.json.empty()) return;
     gx::JsonWriter w;
-    w.open('{').field("command", "test-io").field("cpu", cpu_name()).field("load", load);
+    w.open('{').field("command", "test-io").field("cpu", gx::cpu_name()).field("load", load);
     w.field("source", info.name).field("images", info.count).field("classes", info.classes);
     w.field("channels", info.shape.channels).field("height", info.shape.height);
     w.field("width", info.shape.width).field("model", model).field("batch", a.batch);

@@ -19,6 +19,9 @@ that git does not know, or that has none of the benchmarks."""
 import argparse, json, os, pathlib, statistics, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'tests'))
+from cpu_name import cpu_name  # noqa: E402
+
 SLOWER = 0.95  # of before; what a row varies between turns of one program
 BENCHMARKS = {
     'threads': [],
@@ -150,13 +153,6 @@ def compare_predictions(commit, old_tree, here):
                       ('held_out_nested', 'each publication held out, nested')):
         print(f'{what:48} {errors["before"][key]:8.4g} {errors["now"][key]:8.4g}')
     return errors
-
-
-def cpu_name():
-    for line in open('/proc/cpuinfo'):
-        if line.startswith('model name'):
-            return line.split(':', 1)[1].strip()
-    return 'unknown'
 
 
 def main():

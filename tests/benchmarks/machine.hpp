@@ -5,23 +5,15 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include <gx/core/error.hpp>  // Error
 
+#include "../../sims/support/cpu_name.hpp"  // cpu_name
+
 namespace gx::bench {
 
-/// As in "AMD EPYC 9R14"; "unknown" where /proc/cpuinfo has none.
-inline std::string cpu_name() {
-    std::ifstream in("/proc/cpuinfo");
-    for (std::string line; std::getline(in, line);) {
-        const auto colon = line.find(": ");
-        if (line.starts_with("model name") && colon != std::string::npos)
-            return line.substr(colon + 2);
-    }
-    return "unknown";
-}
+using gx::cpu_name;
 
 /// Errors: gx::Error for a path of --python that can't be run: what is absent is no missing peer. A
 /// name without a slash is looked for in PATH where it is run.
