@@ -48,7 +48,7 @@ struct CheckpointOptions {
 ///
 ///     error    seed: order of the data and random draws; label_smoothing: what a loss means
 ///     note     batch, phases, and the rank count: it goes on by progress in the data
-///     note     epochs, scheduler, optimizer, loss_scale: may be tuned in mid-run
+///     note     epochs, reducer, scheduler, optimizer, loss_scale: may be tuned in mid-run
 ///     note     micro_batches: the sums are rounded otherwise, and batch norm sees other images
 ///     note     deterministic, where it is false: no run repeats the other's bits
 ///     neither  weights: those of the checkpoint are in force; pixels, output, checkpoints, stop,
