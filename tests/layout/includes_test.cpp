@@ -44,13 +44,13 @@ const std::map<std::string, Names> rooms{
     {"network", {"des"}},
     {"catalog", {"hardware"}},
     {"compute", {"hardware"}},
-    {"topology", {"hardware", "network", "des"}},
+    {"topology", {"hardware", "network"}},
     {"timing", {"des", "hardware", "network", "topology", "compute"}},
     {"world", {"des", "hardware", "network", "topology", "compute"}},
     {"fault", {"des", "hardware", "network", "topology", "world"}},
     {"race", {"des", "world"}},
     {"io", {"catalog", "hardware", "compute"}},
-    {"testing", {"des", "hardware", "catalog", "network", "topology", "world", "race"}},
+    {"testing", {"catalog", "world", "race"}},
 };
 const Names known_to_rooms{"core",    "reflect",   "io",        "memory", "collective", "model",
                            "reducer", "scheduler", "optimizer", "loader", "testing"};
