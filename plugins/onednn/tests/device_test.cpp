@@ -199,6 +199,19 @@ TEST(OneDnnDevice, HoldsOneChunkOfWhatOneSegmentUses) {
     EXPECT_LE(floats(1), floats(1 << 30) - (8 * image - placed));
 }
 
+TEST(OneDnnDevice, ReadsPlainImagesWhereItsLibraryHasKernelsForThem) {
+    const bool wide = gx::onednn::detail::cpu_block() == 16;  // else AVX2, at most
+    for (const int channels : {1, 2, 3, 4}) {
+        GraphBuilder b("first layer", {channels, 6, 6}, 3);
+        const int x = b.conv2d(0, {8, Window::square(3, 1, 1)}, "a");
+        b.softmax_cross_entropy(b.linear(b.flatten(x, "f"), 3, true, "l"), 0, "loss");
+        const Graph g = std::move(b).finish();
+        const bool plain = channels == 3 || (channels < 3 && wide);
+        const gx::onednn::detail::Shapes shapes(g, gx::ElementType::fp32, false);
+        EXPECT_EQ(shapes.packs_input, !plain) << channels << " channels";
+    }
+}
+
 TEST(OneDnnDevice, PlacesTheImagesOfEachBatchInChunks) {
     const Graph g = gx::graph<gx::FashionResNet<8>>();
     const gx::onednn::Tuning tuning{.lanes = 2, .threads = 1, .chunk_bytes = 300'000};

@@ -54,13 +54,18 @@ struct Shapes {
     [[nodiscard]] bool read_once(int tensor) const { return readers[at(tensor)].count == 1; }
 
 private:
+    /// Of a first layer's convolutions. For AVX2 oneDNN has no gradient of the weights of one plain
+    /// channel, or of two, but its reference, which takes a hundred times as long.
+    [[nodiscard]] static bool kernels_read_plain(int channels) {
+        return cpu_block() == 16 ? channels <= 3 : channels == 3;
+    }
     /// oneDNN's first-layer kernels read plain images of few channels; a linear layer reads
     /// anything.
     GX_COLD [[nodiscard]] bool input_may_stay_plain(const Graph& graph, int tensor) const {
         for (const Op& op : graph.ops) {
             if (std::find(op.inputs.begin(), op.inputs.end(), tensor) == op.inputs.end()) continue;
             const bool conv = op.kind == OpKind::conv2d && tensor == 0 && op.groups == 1 &&
-                              graph.input.channels <= 3;
+                              kernels_read_plain(graph.input.channels);
             const bool flat = op.kind == OpKind::flatten && input_may_stay_plain(graph, op.output);
             if (!conv && !flat && op.kind != OpKind::linear) return false;
         }
