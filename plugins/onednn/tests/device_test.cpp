@@ -10,6 +10,7 @@
 #include <gx/model/lenet.hpp>                 // LeNet
 #include <gx/onednn/detail/convolution.hpp>   // cpu_is_intel
 #include <gx/onednn/detail/program.hpp>       // usual_chunk_bytes
+#include <gx/onednn/detail/shapes.hpp>        // Shapes
 #include <gx/onednn/detail/simd.hpp>          // cpu_block
 #include <gx/onednn/detail/team.hpp>          // Owners
 
