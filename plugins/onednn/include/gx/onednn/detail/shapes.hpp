@@ -55,7 +55,7 @@ struct Shapes {
 
 private:
     /// Of a first layer's convolutions. For AVX2 oneDNN has no gradient of the weights of one plain
-    /// channel, or of two, but its reference, which takes a hundred times as long.
+    /// channel, or of two, but its reference: 115 ms in place of 0.3 for 8 images of 28 x 28.
     [[nodiscard]] static bool kernels_read_plain(int channels) {
         return cpu_block() == 16 ? channels <= 3 : channels == 3;
     }
